@@ -75,11 +75,13 @@ def _both_or_none(settings: T) -> T:
     return settings
 
 
-class _Group(BaseModel):
+class SettingGroup(BaseModel):
+    """Base class of setting groups: frozen, and unknown names are refused."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
-class PulsarSettings(_Group):
+class PulsarSettings(SettingGroup):
     """A Pulsar cluster and the names Fairlane uses in it."""
 
     url: PulsarUrl | None = Field(
@@ -134,7 +136,7 @@ class PulsarSettings(_Group):
         return [("Pulsar", setting) for setting, url in given.items() if url is None]
 
 
-class RedisSettings(_Group):
+class RedisSettings(SettingGroup):
     """One Redis (or Valkey) server or the Sentinels of one, the database in it and the prefix of every key."""
 
     url: RedisUrl | None = Field(
@@ -174,7 +176,7 @@ class RedisSettings(_Group):
         return [("Redis", "redis.url")] if self.url is None else []
 
 
-class OffloadSettings(_Group):
+class OffloadSettings(SettingGroup):
     """Where old records of the system namespace go."""
 
     driver: Literal["filesystem", "aws-s3", "google-cloud-storage", "azureblob", "aliyun-oss", "S3"] = Field(
@@ -201,7 +203,7 @@ class Copies(NamedTuple):
     """Number of copies that a receipt waits for."""
 
 
-class EstateSettings(_Group):
+class EstateSettings(SettingGroup):
     """Brokers and bookies as nodes: how they are asked, where they are, when one counts as slow."""
 
     bookie_http: str | None = Field(

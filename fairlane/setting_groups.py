@@ -1,21 +1,10 @@
-"""Groups of settings that belong to the program itself; those of the servers are in backends.settings."""
+"""Groups of settings that belong to the program itself. Those of servers and channels are beside these."""
 
-from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    SecretStr,
-    StringConstraints,
-    field_validator,
-    model_validator,
-)
+from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
-from backends.settings import HttpUrl, Name, Secret
-from dispatcher.model.shown import SECRET_NAME, bare, hide
+from backends.settings import Name, SettingGroup
 from dispatcher.model.task import Name as ChannelName
 from dispatcher.model.tier import TIERS, Tier
 from dispatcher.settle import NamedTargets
@@ -23,37 +12,6 @@ from dispatcher.settle import NamedTargets
 ClassPath = Annotated[str, StringConstraints(pattern=r"^(null|log|http|[A-Za-z_][\w.]*:[A-Za-z_]\w*)$")]
 """A built-in channel's name, or `module:Class`."""
 _PORTS = 65_536
-_LONG_VALUE = 16
-
-
-def _one_line(value: SecretStr) -> SecretStr:
-    text = bare(value.get_secret_value())
-    if not text.isprintable():
-        raise ValueError("it has a line break, or another character that no header may have")
-    return SecretStr(text)
-
-
-HeaderValue = Annotated[SecretStr, AfterValidator(_one_line)]
-
-
-class SettingGroup(BaseModel):
-    """Base class of setting groups: frozen, and unknown names are refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
-
-    def plain(self) -> dict[str, Any]:
-        """Return the settings as plain values, with secrets in clear text."""
-        return {name: _plain(getattr(self, name)) for name in type(self).model_fields}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, SettingGroup):
-        return value.plain()
-    if isinstance(value, SecretStr):
-        return value.get_secret_value()
-    if isinstance(value, dict):
-        return {name: _plain(inner) for name, inner in value.items()}
-    return str(value) if isinstance(value, Path) else value
 
 
 class WorkerSettings(SettingGroup):
@@ -118,39 +76,3 @@ class LogSettings(SettingGroup):
     json_lines: bool = Field(default=False, alias="json", description="write each message as one JSON object")
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
-
-
-class HttpChannelSettings(SettingGroup):
-    """The `http` channel: each envelope is a POST to one address."""
-
-    url: HttpUrl | None = Field(
-        default=None,
-        description="URL that the http channel posts to, http:// or https://; without it there is no http channel",
-    )
-    timeout_s: float = Field(default=10.0, gt=0, le=120, description="seconds one POST may take")
-    concurrency: int = Field(default=64, ge=1, le=10_000, description="maximum concurrent POSTs of each process")
-    headers: dict[str, HeaderValue] = Field(default_factory=dict, description="headers added to each POST")
-    signing_secret: Secret | None = Field(
-        default=None,
-        description="POSTs are signed with it as Standard Webhooks says: whsec_ and the base64 of 24 to 64 bytes",
-    )
-    strict_answers: bool = Field(
-        default=True,
-        description="whether an answer of 2xx that is neither empty nor a JSON object with `failed` is a fault "
-        "(its targets fail) rather than sent",
-    )
-
-    @field_validator("headers")
-    @classmethod
-    def _hide_secrets(cls, headers: dict[str, SecretStr]) -> dict[str, SecretStr]:
-        """Hide the values that may be secrets, but not such as `production`, which are in other texts too."""
-        for name, value in headers.items():
-            if SECRET_NAME.search(name) or len(value) >= _LONG_VALUE:
-                hide(value.get_secret_value())
-        return headers
-
-    client: Literal["auto", "aiohttp", "pycurl"] = Field(
-        default="auto",
-        description="client that posts: aiohttp, or pycurl (of the extra push), which takes less CPU; auto: pycurl if "
-        "it is installed",
-    )

@@ -13,6 +13,7 @@ import click
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
+from consumers.delivery.settings import PushChannels
 from dispatcher.channels.specs import SPECS
 from dispatcher.channels.verdict_table import Effect, Row
 from dispatcher.engine.stats import EngineStats
@@ -25,7 +26,6 @@ from fairlane.cli.main import COMMANDS, cli
 from fairlane.estate.guard_metrics import GuardCollector
 from fairlane.estate.probes import ProbeFigures
 from fairlane.figures.signals import Signals, TierSignals
-from fairlane.push_settings import PUSH_CHANNELS
 from fairlane.settings import Settings
 from fairlane.worker.report.flow_metrics import FlowCollector
 from fairlane.worker.report.metrics import CallTimes, EngineCollector, ServiceCollector
@@ -98,8 +98,7 @@ def _described(command: click.Command, context: click.Context) -> str:
 # ------------------------------------------------------------- settings
 def settings() -> str:
     """Return the page of all settings."""
-    push = [row for name, model in PUSH_CHANNELS.items() for row in _settings_of(model, f"channels.{name}.")]
-    found = [*_settings_of(Settings, ""), *push]
+    found = [*_settings_of(Settings, ""), *_settings_of(PushChannels, "channels.")]
     rows = ([f"`{name}`", default, meaning] for name, default, meaning in found)
     return "\n\n".join(["# Settings", MADE, _SETTINGS, _table(["setting", "default", "meaning"], rows)]) + "\n"
 

@@ -13,8 +13,7 @@ from fairlane.demo.only_demo import only_demo
 from fairlane.demo.run import Demo, DemoPlan
 from fairlane.isolation import environment, isolated, provisioned
 from fairlane.screen.console import console_of
-from fairlane.settings import Settings
-from fairlane.settings_sources import Sources
+from fairlane.settings import Settings, Sources
 from fairlane.stack.stack import LocalStack
 from fairlane.worker_group import WorkerGroup
 from producers.client import PushClient

@@ -31,8 +31,7 @@ from dispatcher.model.errors import FairlaneError, Malformed, Unreachable
 from estate.incidents import Incident, topic_of
 from fairlane import __version__
 from fairlane.estate.masking import Masker, secrets_in
-from fairlane.settings import Settings
-from fairlane.settings_sources import explain_settings, secret_values
+from fairlane.settings import Settings, explain_settings, secret_values
 from producers.client import PushClient
 
 MAX_ARCHIVE_BYTES = 20_000_000

@@ -15,7 +15,7 @@ from dispatcher.model.errors import InvalidInput, NotFound
 from fairlane.cli.base.json_option import read_object
 from fairlane.cli.task.edit import read_message
 from fairlane.fake.rules import load_rules
-from fairlane.settings import file_values
+from fairlane.settings import load_settings
 from producers.files.targets_file import TargetsFile
 from producers.files.task_file import read_entries
 from simulator.scenario.library import find
@@ -26,7 +26,11 @@ READERS: dict[str, tuple[str, str, Read]] = {
     "message": ("message.json", '{"title": "New"}', lambda file: read_message(str(file))),
     "message as a text": ("message.txt", "Hello", lambda file: read_message(str(file))),
     "locales": ("de.json", '{"de": {"body": "Hallo"}}', lambda file: read_object(str(file), "locales")),
-    "settings": ("fairlane.toml", '[pulsar]\nurl = "pulsar://one:6650"\n', file_values),
+    "settings": (
+        "fairlane.toml",
+        '[pulsar]\nurl = "pulsar://one:6650"\n',
+        lambda file: load_settings({"config": file}),
+    ),
     "rules": ("rules.toml", "token_lifetime_s = 60\n", lambda file: load_rules(file, SPECS["fcm"].table)),
     "rules in JSON": ("rules.json", '{"streams": 5}', lambda file: load_rules(file, SPECS["fcm"].table)),
     "tasks": ("tasks.yaml", TASK, lambda file: read_entries(file)[0].fields),

@@ -8,13 +8,11 @@ import hmac
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-from urllib.parse import urlsplit
-
-import msgspec
 
 from consumers.delivery.channels.http_answer import AnswerReader, unsent
 from consumers.delivery.channels.json_body import json_or_failed
-from consumers.delivery.channels.posting import ClientName, NoAnswer, Posting, make_posting
+from consumers.delivery.channels.posting import NoAnswer, Posting, make_posting
+from consumers.delivery.settings import HttpChannelSettings
 from dispatcher.model.errors import InvalidInput
 from dispatcher.wire.envelope import Envelope
 from dispatcher.wire.outcome import Report
@@ -23,26 +21,6 @@ _HEADERS = {"content-type": "application/json", "accept": "application/json"}
 _KEY = "idempotency-key"
 _SECRET_PREFIX = "whsec_"
 _SECRET_BYTES = range(24, 65)
-
-
-class HttpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Settings of the `http` channel."""
-
-    url: str | None = None
-    """The address to post to."""
-    name: str = "http"
-    timeout_s: float = 10.0
-    """Time limit of a whole POST."""
-    concurrency: int = 64
-    """Number of concurrent POSTs and of connections."""
-    headers: dict[str, str] = {}
-    """Headers added to each POST."""
-    signing_secret: str | None = None
-    """The secret that signs POSTs, if set."""
-    strict_answers: bool = True
-    """See AnswerReader."""
-    client: ClientName = "auto"
-    """See make_posting."""
 
 
 class HttpChannel:
@@ -57,15 +35,17 @@ class HttpChannel:
 
     def __init__(self, settings: Mapping[str, Any], wall_s: Callable[[], float] = time.time) -> None:
         """Raises InvalidInput."""
-        self._settings = _checked(settings)
-        self.name = self._settings.name
+        self.name = str(settings.get("name", "http"))
+        self._settings = HttpChannelSettings.read(settings)
+        if self._settings.url is None:
+            raise InvalidInput("The http channel has no url.", "Set FAIRLANE_HTTP_URL.")
+        self._url = self._settings.url
         self.timeout_s = self._settings.timeout_s
         self.concurrency = self._settings.concurrency
-        self._url = self._settings.url or ""
         self._wall_s = wall_s
         self._answers = AnswerReader(self.name, strict=self._settings.strict_answers)
         secret = self._settings.signing_secret
-        self._key = None if secret is None else signing_key(secret)
+        self._key = None if secret is None else signing_key(secret.get_secret_value())
         self._posting: Posting | None = None
 
     async def open(self) -> None:
@@ -97,7 +77,8 @@ class HttpChannel:
 
     def _fixed_headers(self) -> dict[str, str]:
         """Return the headers that all POSTs have: ours, and those of the settings, except those that differ in each."""
-        given = {**_HEADERS, **{name.lower(): value for name, value in self._settings.headers.items()}}
+        settings = {name.lower(): value.get_secret_value() for name, value in self._settings.headers.items()}
+        given = {**_HEADERS, **settings}
         own = {_KEY, *(() if self._key is None else signature_headers(self._key, "", 0, b""))}
         return {name: value for name, value in given.items() if name not in own}
 
@@ -110,21 +91,6 @@ class HttpChannel:
         key = ":".join(map(str, envelope.identity))
         signed = {} if self._key is None else signature_headers(self._key, key, int(self._wall_s()), body)
         return {_KEY: key, **signed}
-
-
-def _checked(settings: Mapping[str, Any]) -> HttpSettings:
-    try:
-        checked = msgspec.convert(dict(settings), HttpSettings)
-    except msgspec.ValidationError as error:
-        raise InvalidInput(f"The settings of the http channel are wrong: {error}.", "Correct them.") from error
-    if checked.url is None:
-        raise InvalidInput("The http channel has no url.", "Set FAIRLANE_HTTP_URL.")
-    address = urlsplit(checked.url)
-    if address.scheme not in ("http", "https") or not address.hostname:
-        raise InvalidInput(f"The url of the http channel is not an http(s) address: {checked.url!r}.", "Correct it.")
-    if checked.timeout_s <= 0 or checked.concurrency < 1:
-        raise InvalidInput("timeout_s and concurrency of the http channel must be above 0.", "Correct them.")
-    return checked
 
 
 def signing_key(secret: str) -> bytes:

@@ -9,22 +9,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from consumers.delivery.channels.json_body import json_or_failed
-from dispatcher.model.errors import InvalidInput
+from consumers.delivery.settings import LogChannelSettings
 from dispatcher.wire.envelope import Envelope
 from dispatcher.wire.outcome import ALL_SENT, Report
 
 STDOUT = "-"
-
-
-class LogChannelSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Settings of the `log` channel."""
-
-    name: str = "log"
-    path: str = STDOUT
-    """A file to append to (worker processes may share one), or "-" for standard output."""
 
 
 class LogChannel:
@@ -39,11 +29,8 @@ class LogChannel:
 
     def __init__(self, settings: Mapping[str, Any], wall_s: Callable[[], float] = time.time) -> None:
         """Raises InvalidInput."""
-        try:
-            self._settings = msgspec.convert(dict(settings), LogChannelSettings)
-        except msgspec.ValidationError as error:
-            raise InvalidInput(f"The settings of the log channel are wrong: {error}.", "Set `path`.") from error
-        self.name = self._settings.name
+        self.name = str(settings.get("name", "log"))
+        self._path = LogChannelSettings.read(settings).path
         self._wall_s = wall_s
         self._file = -1
         self._torn = False
@@ -51,11 +38,11 @@ class LogChannel:
 
     async def open(self) -> None:
         """Open the file. Raises OSError."""
-        if self._settings.path == STDOUT:
+        if self._path == STDOUT:
             sys.stdout.flush()
             self._file = os.dup(sys.stdout.fileno())
             return
-        path = Path(self._settings.path)
+        path = Path(self._path)
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
 

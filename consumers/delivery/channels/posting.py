@@ -4,7 +4,6 @@ import ssl
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from importlib.util import find_spec
-from typing import Literal
 
 import aiohttp
 from yarl import URL
@@ -19,12 +18,12 @@ from consumers.delivery.channels.http_answer import (
 )
 from consumers.delivery.http2.port import Fate, Headers, HttpRequest, HttpResponse, RequestFailed
 from consumers.delivery.http2.settings import ClientSettings
+from consumers.delivery.settings import ClientName
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.shown import beginning
 from dispatcher.verdicts import error_text
 from dispatcher.wire.outcome import Report
 
-ClientName = Literal["auto", "aiohttp", "pycurl"]
 CONNECTING = 0.5
 """Part of a POST's time limit in which the connection must be there. If both ended at once, a POST that was never sent
 could not be told from one without an answer."""

@@ -1,13 +1,10 @@
-"""Settings of a client, checked."""
+"""Settings of a client, and a check of the files they name."""
 
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import msgspec
 
 from dispatcher.model.errors import InvalidInput
-
-_PROXY_SCHEMES = ("http", "https", "socks5", "socks5h")
 
 
 class ClientCertificate:
@@ -48,16 +45,11 @@ class ClientSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 def check(settings: ClientSettings) -> None:
-    """Raise InvalidInput if a value is wrong, naming the field."""
+    """Raise InvalidInput if a file or a credential cannot be used, naming the field."""
     if settings.ca_file is not None:
         _check_ca_file(settings.ca_file)
     if settings.certificate is not None:
         _check_certificate(settings.certificate.pem)
-    if settings.proxy is not None:
-        _check_proxy(settings.proxy)
-    for field in ("connections", "streams", "timeout_s", "connect_timeout_s"):
-        if getattr(settings, field) <= 0:
-            raise InvalidInput(f"{field} must be above 0.", "Correct it.")
 
 
 def _check_ca_file(name: str) -> None:
@@ -75,13 +67,3 @@ def _check_certificate(pem: bytes) -> None:
         if part not in pem:
             cause = f"certificate holds no {part.decode().strip('-').lower()}."
             raise InvalidInput(cause, "Give it certificate and private key, both as PEM, in one text.")
-
-
-def _check_proxy(address: str) -> None:
-    try:
-        parts = urlsplit(address)
-        usable = parts.scheme in _PROXY_SCHEMES and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        usable = False
-    if not usable:  # not shown: it may hold a password
-        raise InvalidInput("proxy is not an address of a proxy.", "Write it as http://HOST:PORT.")

@@ -10,7 +10,8 @@ from consumers.delivery.http2.port import Headers, HttpRequest, HttpResponse
 from consumers.delivery.http2.settings import ClientCertificate
 from consumers.delivery.push.credentials import Credential
 from consumers.delivery.push.mangled import kind_of
-from consumers.delivery.push.provider import AppSettings, Authorization, Provider
+from consumers.delivery.push.provider import Authorization, Provider
+from consumers.delivery.settings import ApnsApp, ApnsChannelSettings
 from dispatcher.channels import apns_answers
 from dispatcher.channels.apns import TOPIC_SUFFIXES, ApnsSpec, apns_id
 from dispatcher.channels.rules.apns import PRIORITY, PUSH_TYPE
@@ -34,6 +35,7 @@ _BYTES = 32
 class ApnsProvider(Provider):
     """Asks APNs."""
 
+    settings = ApnsChannelSettings
     spec = ApnsSpec()
     target_in_path = True
     first_alone = True
@@ -42,7 +44,7 @@ class ApnsProvider(Provider):
     too_large = Answer(status=413, code="PayloadTooLarge", reason="PayloadTooLarge")
     malformed_target = Answer(status=400, code="BadDeviceToken", reason="BadDeviceToken")
 
-    def __init__(self, app: AppSettings) -> None:
+    def __init__(self, app: ApnsApp) -> None:
         """Raises Missing without fairlane[push]."""
         require_packages("push", "cryptography")
         self._app = app
@@ -55,8 +57,6 @@ class ApnsProvider(Provider):
     def authorize(self, credential: Credential, wall_s: float) -> Authorization:
         """Make the provider token of this half hour."""
         app = self._app
-        if not app.topic:
-            raise InvalidInput("The app has no topic.", "Set topic to its bundle id.")
         slot_s = int(wall_s) // SLOT_S * SLOT_S
         headers: Headers = ((_TOPIC, app.topic),)
         ends_s = float(slot_s + LIFETIME_S)
@@ -102,7 +102,7 @@ class ApnsProvider(Provider):
         )
 
 
-def _token(credential: Credential, app: AppSettings, issued_s: int) -> str:
+def _token(credential: Credential, app: ApnsApp, issued_s: int) -> str:
     """Return the token, a JSON Web Token signed with ES256 (RFC 7518)."""
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec

@@ -1,7 +1,7 @@
 """The channels `fcm` and `apns`: a sender per app, behind one gate."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -15,8 +15,9 @@ from consumers.delivery.push.apns import ApnsProvider
 from consumers.delivery.push.connections import Connections, make_connections
 from consumers.delivery.push.credentials import Credential, CredentialSource
 from consumers.delivery.push.fcm import FcmProvider
-from consumers.delivery.push.provider import AppSettings, Provider, read_settings
+from consumers.delivery.push.provider import Provider
 from consumers.delivery.push.sender import WAITS_S, CallRun, Sender
+from consumers.delivery.settings import PushApp
 from dispatcher.channels.calls import ProviderCall
 from dispatcher.channels.guards.trouble import RECHECKED_AFTER_S, Trouble
 from dispatcher.model.errors import FairlaneError
@@ -25,7 +26,6 @@ from dispatcher.model.flow_pause import PauseKind
 BUSY = 4
 """Targets in the channel for each request that may be under way. With 2, a worker had 700 of 1,000 under way: the next
 batch came too late."""
-MakeProvider = Callable[[AppSettings], Provider]
 
 
 class PushChannel:
@@ -33,14 +33,14 @@ class PushChannel:
 
     batch_limit = 100
 
-    def __init__(self, settings: Mapping[str, Any], make_provider: MakeProvider) -> None:
+    def __init__(self, settings: Mapping[str, Any], provider: type[Provider]) -> None:
         """Raises InvalidInput, and Missing without fairlane[push]."""
         require_packages("push", "pycurl", "certifi")
-        self._settings = read_settings(settings)
-        self.name = self._settings.name
+        self.name = str(settings["name"])
+        self._settings = provider.settings.read(settings)
         self.timeout_s = self._settings.timeout_s
         self.concurrency = self._settings.concurrency
-        self._providers = {app: make_provider(settings) for app, settings in self._settings.apps.items()}
+        self._providers = {app: provider(app_settings) for app, app_settings in self._settings.apps.items()}
         self.busy_targets = BUSY * max(map(self._max_requests, self._providers), default=1)
         """Targets that keep an app busy."""
         clock = SystemClock()
@@ -95,9 +95,9 @@ class PushChannel:
         settings, provider = self._settings.apps[app], self._providers[app]
         return (settings.connections or provider.connections) * (settings.streams or provider.streams)
 
-    def _add(self, app: str, settings: AppSettings) -> None:
+    def _add(self, app: str, settings: PushApp) -> None:
         provider = self._providers[app]
-        source = CredentialSource(settings.credentials)
+        source = CredentialSource(settings.credentials.get_secret_value())
         timeout_s, context = self._settings.request_timeout_s, self._context
 
         def connect(credential: Credential) -> Connections:

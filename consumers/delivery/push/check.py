@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -13,11 +13,11 @@ from consumers.delivery.push.connections import make_connections
 from consumers.delivery.push.credentials import Credential, CredentialSource
 from consumers.delivery.push.fcm import FcmProvider
 from consumers.delivery.push.judging import reason_of
-from consumers.delivery.push.provider import AppSettings, Authorization, Provider, read_settings
+from consumers.delivery.push.provider import Authorization, Provider
 from dispatcher.channels.verdict_table import STRANGE_BODY, Answer, Effect, Row
 from dispatcher.model.errors import InvalidInput, NotFound, Refused, Unreachable
 
-PROVIDERS: dict[str, Callable[[AppSettings], Provider]] = {"fcm": FcmProvider, "apns": ApnsProvider}
+PROVIDERS: dict[str, type[Provider]] = {"fcm": FcmProvider, "apns": ApnsProvider}
 TIMEOUT_S = 15.0
 _NEXT_STEPS = {
     Effect.CREDENTIALS: "Correct the app's credential or settings, then check again.",
@@ -50,7 +50,7 @@ async def check_app(channel: str, values: Mapping[str, Any], app: str, target: s
     Raises NotFound if the app has no settings, InvalidInput for a credential or target that cannot be used,
     Unreachable, and Refused with the provider's reason.
     """
-    settings = read_settings({**values, "name": channel})
+    settings = PROVIDERS[channel].settings.read({**values, "name": channel})
     app_settings = settings.apps.get(app)
     if app_settings is None:
         known = ", ".join(sorted(settings.apps)) or "none"
@@ -61,7 +61,7 @@ async def check_app(channel: str, values: Mapping[str, Any], app: str, target: s
     provider = PROVIDERS[channel](app_settings)
     if target is not None:
         _check_target(provider, target)
-    credential = await asyncio.to_thread(CredentialSource(app_settings.credentials).current)
+    credential = await asyncio.to_thread(CredentialSource(app_settings.credentials.get_secret_value()).current)
     authorization = await asyncio.to_thread(provider.authorize, credential, time.time())
     connections = make_connections(provider, app_settings, provider.certificate(credential), TIMEOUT_S)
     try:

@@ -10,7 +10,8 @@ from consumers.delivery.http2.curl_client import CurlClient
 from consumers.delivery.http2.first_alone import FirstAlone
 from consumers.delivery.http2.port import HttpClient, HttpRequest, HttpResponse
 from consumers.delivery.http2.settings import ClientCertificate, ClientSettings
-from consumers.delivery.push.provider import AppSettings, Provider
+from consumers.delivery.push.provider import Provider
+from consumers.delivery.settings import PushApp
 
 
 class Connections:
@@ -63,14 +64,14 @@ class Connections:
 
 
 def make_connections(
-    provider: Provider, app: AppSettings, certificate: ClientCertificate | None, timeout_s: float
+    provider: Provider, app: PushApp, certificate: ClientCertificate | None, timeout_s: float
 ) -> Connections:
     """Return connections that open when they are needed. Raises InvalidInput for wrong settings."""
     count = app.connections or provider.connections
     settings = ClientSettings(
         ca_file=app.ca_file,
         certificate=certificate,
-        proxy=app.proxy,
+        proxy=app.proxy_address,
         connections=1 if provider.first_alone else count,
         streams=app.streams or provider.streams,
         timeout_s=timeout_s,

@@ -7,8 +7,9 @@ import msgspec
 from consumers.delivery.http2.port import HttpRequest, HttpResponse
 from consumers.delivery.push.credentials import Credential
 from consumers.delivery.push.google_tokens import GoogleTokens
-from consumers.delivery.push.provider import AppSettings, Authorization, Provider
+from consumers.delivery.push.provider import Authorization, Provider
 from consumers.delivery.retry_after import retry_after_s
+from consumers.delivery.settings import FcmApp, FcmChannelSettings
 from dispatcher.channels import fcm_answers
 from dispatcher.channels.fcm import FcmSpec
 from dispatcher.channels.verdict_table import Answer
@@ -23,6 +24,7 @@ NO_TARGET = "fairlane-channel-check-without-a-target"
 class FcmProvider(Provider):
     """Asks FCM."""
 
+    settings = FcmChannelSettings
     spec = FcmSpec()
     target_in_path = False
     first_alone = False
@@ -31,10 +33,10 @@ class FcmProvider(Provider):
     too_large = Answer(status=400, code="INVALID_ARGUMENT", reason="the message is too large")
     malformed_target = Answer(status=400, code="INVALID_ARGUMENT", detail=fcm_answers.TOKEN)
 
-    def __init__(self, app: AppSettings) -> None:
+    def __init__(self, app: FcmApp) -> None:
         """Raises Missing without fairlane[push]."""
         self._app = app
-        self._tokens = GoogleTokens(app.proxy, app.ca_file)
+        self._tokens = GoogleTokens(app.proxy_address, app.ca_file)
         self._url = (app.url or URL).rstrip("/")
 
     def authorize(self, credential: Credential, wall_s: float) -> Authorization:

@@ -1,74 +1,17 @@
-"""How the shared channel asks a provider, and the settings of a channel and its apps."""
+"""How the shared channel asks a provider."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import msgspec
 
 from consumers.delivery.http2.port import Headers, HttpRequest, HttpResponse
 from consumers.delivery.http2.settings import ClientCertificate
 from consumers.delivery.push.credentials import Credential
+from consumers.delivery.settings import PushChannelSettings
 from dispatcher.channels.spec import ChannelSpec
 from dispatcher.channels.verdict_table import Answer
-from dispatcher.model.errors import InvalidInput
 from dispatcher.wire.envelope import Envelope
-
-
-class AppSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Settings of one app."""
-
-    credentials: str
-    """Reference to the secret: file:PATH, env:NAME, the scheme of an entry point, or google:default (FCM)."""
-    project_id: str | None = None
-    """FCM: the Firebase project, if the credential does not name it."""
-    key_id: str | None = None
-    """APNs: the id of the key."""
-    team_id: str | None = None
-    """APNs: the id of the team that owns the key."""
-    topic: str | None = None
-    """APNs: the app's bundle id."""
-    environment: Literal["production", "sandbox"] = "production"
-    """APNs: the environment that the app's device tokens come from."""
-    url: str | None = None
-    """Where to send instead of the provider's own address, such as a fake."""
-    proxy: str | None = None
-    """Address of the egress proxy, also for access tokens."""
-    ca_file: str | None = None
-    """PEM file of the accepted authorities. None: those of the package certifi."""
-    connections: int | None = None
-    """Maximum connections of a worker. None: the provider's usual number."""
-    streams: int | None = None
-    """Maximum concurrent requests of a connection. None: the provider's usual number."""
-
-
-class PushSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Settings of one channel."""
-
-    name: str
-    apps: dict[str, AppSettings] = {}
-    timeout_s: float = 12.0
-    """Time limit of a call."""
-    request_timeout_s: float = 6.0
-    """Time limit of a request. FCM gives up after 5 s and says so."""
-    concurrency: int = 10
-    """Maximum calls of an app at once."""
-    keep_ids: bool = False
-    """Whether the provider's ids of the messages that it took are kept in the outcome records."""
-
-
-def read_settings(values: Mapping[str, Any]) -> PushSettings:
-    """Return the settings of a channel. Raises InvalidInput, which names the setting and no value."""
-    channel = values.get("name", "push")
-    try:
-        settings = msgspec.convert(dict(values), PushSettings)
-    except msgspec.ValidationError as error:
-        raise InvalidInput(f"channels.{channel} is wrong: {error}.", "Correct the settings.") from error
-    if not 0 < settings.request_timeout_s < settings.timeout_s:
-        raise InvalidInput(
-            f"channels.{channel}.request_timeout_s must be above 0 and below timeout_s.", "Correct the settings."
-        )
-    return settings
 
 
 class Authorization(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,6 +41,8 @@ class Authorization(msgspec.Struct, frozen=True, kw_only=True):
 class Provider(ABC):
     """How one provider is asked for one app."""
 
+    settings: ClassVar[type[PushChannelSettings[Any]]]
+    """The model of the channel's settings."""
     spec: ClassVar[ChannelSpec]
     target_in_path: ClassVar[bool]
     """Whether the target is appended to the address."""
@@ -111,6 +56,10 @@ class Provider(ABC):
     """The provider's answer to a request with a body above its limit, of which none is sent."""
     malformed_target: ClassVar[Answer]
     """The provider's answer to a target that cannot exist."""
+
+    @abstractmethod
+    def __init__(self, app: Any) -> None:
+        """Take the settings of the app. Raises Missing without fairlane[push]."""
 
     def certificate(self, _credential: Credential, /) -> ClientCertificate | None:
         """Return the client's certificate if the credential is one."""

@@ -24,7 +24,7 @@ class Invocation:
     def settings(self) -> "Settings":
         """Return the settings from all sources; logging is configured accordingly. Raises InvalidInput."""
         from fairlane.logging import configure_logging
-        from fairlane.settings_sources import load_settings
+        from fairlane.settings import load_settings
 
         settings = load_settings(self.options)
         configure_logging(settings.log)

@@ -23,7 +23,7 @@ def show(invocation: Invocation, output: Output) -> None:
     Settings are read in this order; the first match wins: option, environment, TOML file, the local stack (from
     `stack up` to `stack down`), default.
     """
-    from fairlane.settings_sources import explain_settings
+    from fairlane.settings import explain_settings
 
     rows = explain_settings(invocation.settings(), invocation.options)
     fields = [asdict(row) for row in rows]

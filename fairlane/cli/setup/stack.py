@@ -108,7 +108,7 @@ def _local_stack(settings: "Settings", options: "StackOptions | None" = None) ->
 
 
 def _warn_of_other_servers(invocation: Invocation) -> None:
-    from fairlane.settings_sources import Sources
+    from fairlane.settings import Sources
 
     sources = Sources(invocation.options)
     for path in (("pulsar", "url"), ("pulsar", "admin_url"), ("redis", "url")):

@@ -198,14 +198,13 @@ def test_what_became_of_a_request_is_unknown_after_the_connection_broke_off() ->
     [
         ({}, "has no url"),
         ({"url": None}, "has no url"),
-        ({"url": "ftp://x"}, "not an http"),
-        ({"url": "http://"}, "not an http"),
-        ({"url": "ftp://me:hush@x?key=hush"}, r"'ftp://me:\*{8}@x\?key=\*{8}"),
-        ({"url": "http://x", "timeout_s": 0}, "above 0"),
+        ({"url": "ftp://x"}, "url: it has the wrong form"),
+        ({"url": "http://:80"}, "url: it names no host"),
+        ({"url": "http://x", "timeout_s": 0}, "timeout_s: it must be more than 0"),
         ({"url": "http://x", "timeout_s": "long"}, "timeout_s"),
         ({"url": "http://x", "retries": 3}, "retries"),
         *(
-            ({"url": "http://x", "signing_secret": secret}, r"signing secret .* is not `whsec_` and the base64 of 24")
+            ({"url": "http://x", "signing_secret": secret}, "signing secret .* is not .* and the base64 of 24")
             for secret in (
                 "",
                 "whsec_",
@@ -220,3 +219,10 @@ def test_what_became_of_a_request_is_unknown_after_the_connection_broke_off() ->
 def test_wrong_settings_are_refused_by_name(settings: dict[str, Any], complaint: str) -> None:
     with pytest.raises(InvalidInput, match=complaint):
         HttpChannel(settings)
+
+
+def test_a_wrong_setting_does_not_show_its_value() -> None:
+    with pytest.raises(InvalidInput) as caught:
+        HttpChannel({"name": "sms", "url": "ftp://me:hush@x", "headers": {"X-Key": "hush\n" * 2}})
+    assert "The settings of the channel sms are wrong: url: " in str(caught.value)
+    assert "hush" not in str(caught.value)

@@ -36,7 +36,7 @@ from fairlane.estate.masking import Masker
 from fairlane.logging import configure_logging
 from fairlane.masked_stream import masked
 from fairlane.setting_groups import LogSettings
-from fairlane.settings_sources import load_settings
+from fairlane.settings import load_settings
 from tests.unit.consumers.envelopes import envelope
 from tests.unit.fairlane.spawned_worker import SECRET
 

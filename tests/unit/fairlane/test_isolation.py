@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from fairlane.isolation import environment, isolated
-from fairlane.settings import Settings
-from fairlane.settings_sources import load_settings
+from fairlane.settings import Settings, load_settings
 
 FILE = """
 [pulsar]

@@ -8,8 +8,7 @@ import pytest
 
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.shown import MASK
-from fairlane.settings import Settings
-from fairlane.settings_sources import explain_settings
+from fairlane.settings import Settings, explain_settings
 
 APP = {"credentials": "file:/run/shop.json"}
 APNS = {"credentials": "env:HUSH", "topic": "com.example.app", "key_id": "ABCDE12345", "team_id": "TEAM123456"}
@@ -25,7 +24,7 @@ def test_a_channel_is_there_once_an_app_has_settings() -> None:
     given = settings(fcm={"apps": {"shop": APP}}, apns={"apps": {"shop": APNS}})
     assert given.channel_classes()["fcm"] == "fcm"
     assert given.channel_classes()["apns"] == "apns"
-    assert given.channel_settings()["fcm"]["apps"]["shop"]["credentials"] == "file:/run/shop.json"
+    assert given.channel_settings()["fcm"]["apps"]["shop"].credentials.get_secret_value() == "file:/run/shop.json"
 
 
 def test_secrets_are_masked_by_type_and_their_places_are_shown() -> None:
@@ -38,8 +37,8 @@ def test_secrets_are_masked_by_type_and_their_places_are_shown() -> None:
     assert rows["channels.fcm.timeout_s"].source == "default"
     assert rows["channels"].value == {"mine": {"size": 3}}
     assert "hush" not in json.dumps([row.value for row in rows.values()])
-    assert "hush" not in repr(given.push_channels())
-    assert given.channel_settings()["fcm"]["apps"]["shop"]["proxy"] == proxy
+    assert "hush" not in repr(given.channel_settings()["fcm"])
+    assert given.channel_settings()["fcm"]["apps"]["shop"].proxy_address == proxy
 
 
 @pytest.mark.parametrize(
@@ -66,6 +65,13 @@ def test_secrets_are_masked_by_type_and_their_places_are_shown() -> None:
 def test_errors_name_the_setting(channel: str, values: dict[str, Any], named: str) -> None:
     with pytest.raises(InvalidInput, match=named):
         settings(**{channel: values})
+
+
+@pytest.mark.parametrize("proxy", ["proxy", "ftp://me:hush@proxy", "//me:hush@proxy", "http://me:hush@proxy:0"])
+def test_an_address_that_no_proxy_can_have_is_refused_and_not_shown(proxy: str) -> None:
+    with pytest.raises(InvalidInput, match="it must be an address such as http://HOST:PORT") as caught:
+        settings(fcm={"apps": {"shop": {**APP, "proxy": proxy}}})
+    assert "hush" not in str(caught.value)
 
 
 @pytest.mark.parametrize("secret", ["hush", "-----BEGIN PRIVATE KEY-----\nhush", '{"private_key": "hush"}', ":hush"])

@@ -6,7 +6,7 @@ from pydantic import ValidationError
 from backends.redis.client import connect
 from backends.settings import PulsarSettings, RedisSettings
 from dispatcher.model.errors import InvalidInput
-from fairlane.settings_sources import explain_settings, load_settings
+from fairlane.settings import explain_settings, load_settings
 
 
 def links_of(service: str, host: str = "10.0.0.9") -> dict[str, str]:

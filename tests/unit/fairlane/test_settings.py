@@ -7,8 +7,7 @@ import pytest
 
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.shown import MASK
-from fairlane.settings import Settings
-from fairlane.settings_sources import explain_settings, load_settings
+from fairlane.settings import Settings, explain_settings, load_settings
 from tests.unit.fairlane.test_addresses_in_force import started
 
 
@@ -83,8 +82,9 @@ def test_secrets_are_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "hush" not in repr(settings.redis.password)
     assert "seen" in shown
     assert f"redis://me:{MASK}@host:1/0" in shown
-    assert settings.channel_settings()["http"]["headers"] == {"Authorization": "hush-4"}
-    assert settings.channel_settings()["http"]["signing_secret"] == "hush-6"
+    assert settings.http.headers["Authorization"].get_secret_value() == "hush-4"
+    assert settings.http.signing_secret is not None
+    assert settings.http.signing_secret.get_secret_value() == "hush-6"
 
 
 def test_credentials_in_addresses_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,14 +3,17 @@
 import gzip
 
 import pytest
+from pydantic import SecretStr
 
 from consumers.delivery.http2.port import HttpResponse
 from consumers.delivery.push.apns import ApnsProvider
 from consumers.delivery.push.fcm import FcmProvider
-from consumers.delivery.push.provider import AppSettings, Provider
+from consumers.delivery.push.provider import Provider
+from consumers.delivery.settings import ApnsApp, FcmApp
 from dispatcher.channels.verdict_table import Effect
 
-APP = AppSettings(credentials="env:KEY")
+FCM = FcmProvider(FcmApp(credentials=SecretStr("env:KEY")))
+APNS = ApnsProvider(ApnsApp(credentials=SecretStr("env:KEY"), topic="com.example.app"))
 APNS_ID = "eabeae54-14a8-11e5-b60b-1697f925ec7b"
 PAGE = b'<html><script type="application/ld+json">{"@type":"Organization","name":"Hotel"}</script></html>'
 
@@ -60,32 +63,32 @@ def read(provider: Provider, status: int, body: bytes, apns_id: str | None = Non
 
 @pytest.mark.parametrize("body", OF_FCM)
 def test_an_answer_that_names_its_message_is_sent_by_fcm(body: bytes) -> None:
-    assert read(FcmProvider(APP), 200, body) == (True, Effect.SENT, False)
+    assert read(FCM, 200, body) == (True, Effect.SENT, False)
 
 
 @pytest.mark.parametrize("body", OF_NOBODY, ids=lambda body: body[:40].decode("latin-1"))
 def test_an_answer_that_names_no_message_is_never_sent_by_fcm(body: bytes) -> None:
-    assert read(FcmProvider(APP), 200, body) == (False, Effect.DOWN, True)
+    assert read(FCM, 200, body) == (False, Effect.DOWN, True)
 
 
 @pytest.mark.parametrize("body", OF_FCM)
 def test_a_success_with_another_status_is_not_one_of_fcm(body: bytes) -> None:
-    assert read(FcmProvider(APP), 202, body) == (False, Effect.DOWN, True)
+    assert read(FCM, 202, body) == (False, Effect.DOWN, True)
 
 
 @pytest.mark.parametrize("apns_id", [APNS_ID, APNS_ID.upper()])
 def test_an_answer_with_an_id_is_sent_by_apns(apns_id: str) -> None:
-    assert read(ApnsProvider(APP), 200, b"", apns_id) == (True, Effect.SENT, False)
+    assert read(APNS, 200, b"", apns_id) == (True, Effect.SENT, False)
 
 
 @pytest.mark.parametrize("body", [b"", PAGE, b"{}"])
 @pytest.mark.parametrize("apns_id", [None, *NO_IDS])
 def test_an_answer_without_an_id_is_never_sent_by_apns(apns_id: str | None, body: bytes) -> None:
-    assert read(ApnsProvider(APP), 200, body, apns_id) == (False, Effect.DOWN, True)
+    assert read(APNS, 200, body, apns_id) == (False, Effect.DOWN, True)
 
 
 @pytest.mark.parametrize("status", [300, 301, 302, 303, 307, 308, 399])
-@pytest.mark.parametrize("provider", [FcmProvider, ApnsProvider])
-def test_a_redirect_stops_the_flow_and_costs_no_target_a_try(provider: type[Provider], status: int) -> None:
+@pytest.mark.parametrize("provider", [FCM, APNS])
+def test_a_redirect_stops_the_flow_and_costs_no_target_a_try(provider: Provider, status: int) -> None:
     """No provider redirects; the portal of a network does."""
-    assert read(provider(APP), status, b"", None) == (False, Effect.DOWN, False)  # type: ignore[call-arg]
+    assert read(provider, status, b"", None) == (False, Effect.DOWN, False)

@@ -87,8 +87,9 @@ async def test_a_socks_proxy_is_not_taken_for_a_wrong_key(at: Rig) -> None:
 async def test_apns_names_key_and_topic(at: Rig, tmp_path: Path) -> None:
     assert "InvalidProviderToken" in (await failure(at, key_id="OTHERKEY01")).cause
     assert "TopicDisallowed" in (await failure(at, topic="com.other")).cause
-    assert "no key_id" in (await failure(at, key_id=None)).cause
-    assert "no topic" in (await failure(at, topic=None)).cause
+    assert "no key_id" in (await failure(at, key_id=None, team_id=None)).cause
+    assert "belong together" in (await failure(at, key_id=None)).cause
+    assert "apps.shop.topic" in (await failure(at, topic=None)).cause
     certificate = tmp_path / "shop" / "client.pem"
     assert (await check(at, credentials=f"file:{certificate}", key_id=None, team_id=None)).answer == "200"
     authority = tmp_path / "shop" / "ca.pem"  # without a key

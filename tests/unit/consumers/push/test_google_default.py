@@ -93,7 +93,7 @@ async def test_the_check_explains_what_the_machine_lacks(at: Rig, machine: Machi
     error = await failure(at)
     assert "names no Firebase project" in error.cause
     assert (await check(at, project_id="demo")).answer == "200"
-    assert "no credential google:other" in (await failure(at, credentials="google:other")).cause
+    assert "only google:default" in (await failure(at, credentials="google:other")).cause
 
 
 @rigged("fcm", app_settings=DEFAULT)

@@ -19,12 +19,13 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import SecretStr
 
 from consumers.delivery.push.apns import ApnsProvider
 from consumers.delivery.push.credentials import Credential
 from consumers.delivery.push.google_tokens import GoogleTokens
 from consumers.delivery.push.mangled import restored
-from consumers.delivery.push.provider import AppSettings
+from consumers.delivery.settings import ApnsApp
 from dispatcher.model.errors import InvalidInput
 
 KEY: EllipticCurvePrivateKey = generate_private_key(SECP256R1())
@@ -130,7 +131,7 @@ NAMED = {
 
 
 def asked(secret: bytes, *, by_fcm: bool) -> str:
-    apns = ApnsProvider(AppSettings(credentials="env:X", topic="a.b", key_id="K", team_id="T"))
+    apns = ApnsProvider(ApnsApp(credentials=SecretStr("env:X"), topic="a.b", key_id="K", team_id="T"))
     use = GoogleTokens(None, None).get if by_fcm else partial(apns.authorize, wall_s=1_000_000.0)
     with pytest.raises(InvalidInput) as caught:
         use(Credential(secret))

@@ -38,7 +38,7 @@ async def test_sources_that_hang_hold_up_no_other_app(tmp_path: Path, monkeypatc
         return credential
 
     monkeypatch.setattr(CredentialSource, "current", hangs)
-    others = {f"app-{number}": {"credentials": "env:HANGS"} for number in range(40)}
+    others = {f"app-{number}": {"credentials": "env:HANGS", "topic": TOPIC} for number in range(40)}
     async with rig("apns", tmp_path, other_apps=others, timeout_s=3.0) as at:
         calls = [asyncio.ensure_future(at.deliver(at.targets(1), app=app)) for app in others]
         await until(lambda: len(hanging) == len(others))

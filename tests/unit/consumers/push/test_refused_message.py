@@ -2,6 +2,12 @@
 
 from typing import Any
 
+import msgspec
+import pytest
+
+from consumers.delivery.push.apns import ApnsProvider
+from consumers.delivery.push.credentials import Credential
+from consumers.delivery.push.provider import Authorization
 from dispatcher.model.flow_pause import PauseKind
 from dispatcher.wire.outcome import Outcome
 from tests.unit.consumers.push.rig import Rig, codes, rigged
@@ -44,8 +50,17 @@ async def test_a_message_whose_header_no_request_can_carry_is_refused_for_everyb
     assert "control character" in refusal.reason
 
 
-@rigged("apns", app_settings={"topic": "com.example\t"})
-async def test_a_setting_that_no_request_can_carry_pauses_the_flow_and_fails_no_target(at: Rig) -> None:
+@rigged("apns")
+async def test_a_proof_that_no_request_can_carry_pauses_the_flow_and_fails_no_target(
+    at: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authorize = ApnsProvider.authorize
+
+    def with_tab(provider: ApnsProvider, credential: Credential, wall_s: float) -> Authorization:
+        made = authorize(provider, credential, wall_s)
+        return msgspec.structs.replace(made, headers=(made.headers[0], ("apns-topic", "com.example\t")))
+
+    monkeypatch.setattr(ApnsProvider, "authorize", with_tab)
     assert int(Outcome.FAILED) not in codes(await at.deliver(at.targets(120)))
     assert at.refusals == []
     assert {trouble.kind for trouble in at.gate.troubles} == {PauseKind.CREDENTIALS}
