@@ -1,13 +1,15 @@
-"""The program's log: on stderr, as text or as JSON lines."""
+"""Standard error: the program's log as text or JSON lines, and no secrets in what anybody writes there."""
 
 import json
 import logging
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from dispatcher.model.shown import escaped, masked_document, without_credentials
-from fairlane.setting_groups import LogSettings
+
+if TYPE_CHECKING:
+    from fairlane.setting_groups import LogSettings
 
 PLAIN = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
 MAX_LINES = 100
@@ -80,7 +82,7 @@ def _utc(record: logging.LogRecord) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{record.msecs:03.0f}Z"
 
 
-def configure_logging(settings: LogSettings) -> None:
+def configure_logging(settings: "LogSettings") -> None:
     """Send all loggers to stderr as the settings say. A second call replaces the first configuration."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if settings.json_lines else TextFormatter())
@@ -90,3 +92,21 @@ def configure_logging(settings: LogSettings) -> None:
         logging.getLogger(chatty).setLevel(logging.WARNING)
     # urllib3 warns of each retry of a request; the caller reports the result of the request.
     logging.getLogger("urllib3").setLevel(logging.ERROR)
+
+
+# ------------------------------------------------------------- tracebacks, warnings
+def masked(stream: TextIO) -> TextIO:
+    """Return a stream that hides secrets in all that is written to it, and is otherwise the same."""
+    return cast("TextIO", _MaskedStream(stream))
+
+
+class _MaskedStream:
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        self._stream.write(without_credentials(text))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)

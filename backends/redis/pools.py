@@ -13,7 +13,7 @@ from redis.sentinel import SentinelManagedConnection, SentinelManagedSSLConnecti
 
 from backends.redis.faults import NotPrimary
 from backends.redis.sentinel import FollowingPool, Sentinels, asker
-from backends.sentinel_url import SentinelUrl, is_sentinel_url, sentinel_url
+from backends.redis_url import SentinelUrl, is_sentinel_url, sentinel_url
 from backends.settings import RedisSettings
 from dispatcher.model.errors import InvalidInput
 

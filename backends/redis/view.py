@@ -26,7 +26,7 @@ from backends.redis.client import (
 from backends.redis.faults import IsCluster, IsSentinel, NotPrimary
 from backends.redis.keys import Keys
 from backends.redis.pools import OnConnect
-from backends.sentinel_url import is_sentinel_url, sentinel_url
+from backends.redis_url import is_sentinel_url, sentinel_url
 from backends.settings import RedisSettings
 
 WITHOUT_TASK = "letters_without_task:"

@@ -19,7 +19,7 @@ from dispatcher.model.values import duration, listed
 from dispatcher.model.view import Globals, TaskView, WorkerBeat
 from dispatcher.model.view_form import GONE, ViewRole, judge
 from fairlane.figures.stuck_tasks import is_stuck
-from fairlane.screen.times import local_moment
+from fairlane.screen.fields import local_moment
 from fairlane.settings import Settings
 from producers.connection import Connection
 

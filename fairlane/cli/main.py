@@ -15,7 +15,7 @@ from fairlane.cli.base import exit_codes
 from fairlane.cli.base.groups import CommandGroup
 from fairlane.cli.base.invocation import Invocation, options_of
 from fairlane.cli.base.output import say
-from fairlane.masked_stream import masked
+from fairlane.logging import masked
 from fairlane.public_names import hidden_package
 
 COMMANDS = {

@@ -14,7 +14,7 @@ from estate.node_life import decode_nodes
 from estate.reading import estate_of
 from estate.rules.expectations import Expectations
 from estate.verdicts import JudgeSettings
-from fairlane.screen.times import local_moment
+from fairlane.screen.fields import local_moment
 from fairlane.settings import Settings
 
 

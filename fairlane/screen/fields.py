@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
 
-from dispatcher.model.values import NOTHING, count, duration, limit, percent, text_of
-from fairlane.screen.times import local_moment
+from dispatcher.model.values import NOTHING, count, duration, limit, moment, percent, text_of
 
 Form = Callable[[Any], str]
 
@@ -113,3 +113,19 @@ def kind_of(name: str, texts: list[str]) -> Kind:
     if form_of(name) is not text_of:
         return Kind.FIGURE
     return Kind.TEXT
+
+
+# ------------------------------------------------------------- times in the time zone of this machine
+def local_now() -> datetime:
+    """Return the present time in the time zone of this machine."""
+    return datetime.now(UTC).astimezone()
+
+
+def local_moment(wall_ms: float) -> str:
+    """Return the time in the zone of this machine: 14:05:10, with the date if it is not today."""
+    return moment(wall_ms, local_now())
+
+
+def zone_note() -> str:
+    """Return a note that names the time zone of all times shown."""
+    return f"times in {local_now().tzname()}"

@@ -1,18 +1,18 @@
 """Draws a sample with rich."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from math import ceil
 
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.text import Text
 
 from dispatcher.channels.names import sends_nothing
 from dispatcher.model.values import NOTHING, count, limit, listed, percent
 from dispatcher.model.view import Globals, TaskView, WorkerBeat
 from dispatcher.model.view_form import GONE
-from fairlane.screen.console import BLUE, PURPLE, QUIET, STATE_STYLES, TIER_STYLES
+from fairlane.screen.console import BLUE, GREEN, PURPLE, QUIET, RED, STATE_STYLES, TIER_STYLES
 from fairlane.screen.fields import Kind
-from fairlane.screen.outcome_bar import OutcomeBar
 from fairlane.screen.sample import Sample, TierFigures
 from fairlane.screen.table import Column, table_of
 
@@ -27,6 +27,23 @@ MIN_TASKS, MAX_CAPS = 3, 8
 _OTHER_LINES = 14
 """Lines of the live view other than tasks and workers: title, tiers, headers, blank lines, notes on omitted rows."""
 _MORE_WORKER_COLUMNS = ("sent", "uptime_s", "seen_s_ago", "host", "pid")
+_LINE = "━"
+
+
+@dataclass(frozen=True)
+class OutcomeBar:
+    """A bar of targets: green for sent ones, red for those that ended unsent, of which a single one is visible."""
+
+    sent: int
+    not_sent: int
+    total: int
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        cells = options.max_width / max(self.total, 1)
+        # Counts of a view that is rebuilt may not fit.
+        red = min(max(0, ceil(self.not_sent * cells)), options.max_width)
+        green = min(max(0, int(self.sent * cells)), options.max_width - red)
+        yield Text.assemble((_LINE * green, GREEN), (_LINE * red, RED))
 
 
 def tiers_table(tiers: list[TierFigures], longest_waits_s: Mapping[str, float | None] | None = None) -> RenderableType:

@@ -12,9 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from dispatcher.model.values import NOTHING
-from fairlane.screen.fields import MOMENTS, Kind, form_of, header_of, kind_of
+from fairlane.screen.fields import MOMENTS, Kind, form_of, header_of, kind_of, zone_note
 from fairlane.screen.fit import ColumnWidth, Layout, fit
-from fairlane.screen.times import zone_note
 
 LONG_WORD = 32
 """Longer words, such as addresses, are broken where there is no room for them."""

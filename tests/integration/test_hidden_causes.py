@@ -15,7 +15,7 @@ from aiohttp import web
 from benchmarks.redis_server import free_port
 from dispatcher.analysis.why import Why
 from fairlane import PushClient, PushTask, Settings
-from fairlane.screen.times import local_moment
+from fairlane.screen.fields import local_moment
 from tests.integration.provider import Body, Provider, provider
 from tests.integration.worker_crew import Crew, audience, crew, eventually, let_commands_use, text_of
 from tests.unit.command_line import CommandLine

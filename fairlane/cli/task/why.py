@@ -31,7 +31,7 @@ from dispatcher.model.view import ENDED_STATES
 from fairlane.cli.base.completion import task_argument
 from fairlane.cli.base.connect import client_of
 from fairlane.cli.base.output import Output, output_option, say
-from fairlane.screen.times import local_moment
+from fairlane.screen.fields import local_moment
 
 ADVICE = {
     "paused": "fairlane task resume {id}",

@@ -16,8 +16,7 @@ from backends.settings import require_addresses
 from backends.system_clock import SystemClock
 from dispatcher.model.errors import FairlaneError, Hung
 from dispatcher.model.shown import KNOWN, Secrets
-from fairlane.logging import configure_logging
-from fairlane.masked_stream import masked
+from fairlane.logging import configure_logging, masked
 from fairlane.public_names import hidden_package
 from fairlane.settings import Settings
 from fairlane.worker.process.stop_signal import stop_on_signals

@@ -33,8 +33,7 @@ from dispatcher.wire.outcome import RETRY, Report, Verdict
 from fairlane.cli.base.output import Output, say
 from fairlane.cli.main import run
 from fairlane.estate.masking import Masker
-from fairlane.logging import configure_logging
-from fairlane.masked_stream import masked
+from fairlane.logging import configure_logging, masked
 from fairlane.setting_groups import LogSettings
 from fairlane.settings import load_settings
 from tests.unit.consumers.envelopes import envelope

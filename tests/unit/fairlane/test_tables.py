@@ -29,8 +29,7 @@ from fairlane.figures import what_if
 from fairlane.figures.usage import AppUsage
 from fairlane.figures.what_if import Effect
 from fairlane.screen.fields import Kind
-from fairlane.screen.outcome_bar import OutcomeBar
-from fairlane.screen.render import screen, tasks_table, tiers_table, workers_table
+from fairlane.screen.render import OutcomeBar, screen, tasks_table, tiers_table, workers_table
 from fairlane.screen.sample import TierFigures, sample_of
 from fairlane.screen.table import LONG_WORD, FittedTable, record_of, table_of
 from tests.unit.command_line import CommandLine

@@ -6,7 +6,7 @@ from pydantic import ValidationError
 from backends.addresses import Address
 from backends.redis.client import connect
 from backends.redis.view import open_view
-from backends.sentinel_url import sentinel_url
+from backends.redis_url import sentinel_url
 from backends.settings import RedisSettings
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.field_errors import invalid_input
