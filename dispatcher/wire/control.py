@@ -45,8 +45,7 @@ class TaskRecord(msgspec.Struct, array_like=True, frozen=True, tag="t", kw_only=
     partitions: int = 0
     """Partitions of the lane's topic; 0 for a plain topic."""
     submitter: str = ""
-    """The client that may write ahead and seal, until another takes over. Empty in records of an older version, and for
-    many writers at once."""
+    """The client that may write ahead and seal, until another takes over. Empty for many writers at once."""
     announced: int = 0
     """Size of the first window of its audience, as in `Announced`."""
     announced_digest: str = ""
@@ -58,9 +57,6 @@ class TaskRecord(msgspec.Struct, array_like=True, frozen=True, tag="t", kw_only=
     """Whether a target is given up once it is unknown if the provider took it; otherwise it is tried again."""
     retry_for_ms: int = 0
     """How long after its first call a target is tried again; 0: no bound."""
-    canonical: bool = False
-    """Whether its targets have the canonical form of their channel. In records of 0.2 they are as they were given, and
-    so are the digests of its audience."""
 
 
 class Checkpoint(msgspec.Struct, array_like=True, frozen=True, tag="k", kw_only=True):

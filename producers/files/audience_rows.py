@@ -33,8 +33,6 @@ class RowRules:
     """The keys whose values come beside a target of JSON."""
     delimiter: str | None = None
     """That of CSV. None: the one with which the header has a target's column."""
-    as_given: bool = False
-    """Whether cells of CSV keep white space around them, and columns without a name are variables, as before 0.3."""
 
     def is_variable(self, name: str, target: str) -> bool:
         """Return whether the column is a variable. target: the name of the target's column."""

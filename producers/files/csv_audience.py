@@ -38,11 +38,7 @@ class Header:
     def variables(self, rules: RowRules) -> list[tuple[int, str]]:
         """Return index and name of each column of variables."""
         target = self.columns[self.target or 0]
-        return [
-            (index, name)
-            for index, name in enumerate(self.columns)
-            if rules.is_variable(name, target) and (name or rules.as_given)
-        ]
+        return [(index, name) for index, name in enumerate(self.columns) if name and rules.is_variable(name, target)]
 
     def notes(self) -> Iterator[str]:
         """Yield unusual forms that were understood."""
@@ -64,9 +60,9 @@ def is_csv(line: str) -> bool:
     return bool(_NAMED_DELIMITER.fullmatch(line)) or _best_header(line, DELIMITERS, RowRules()).target is not None
 
 
-def dialect(delimiter: str, rules: RowRules) -> dict[str, Any]:
+def dialect(delimiter: str) -> dict[str, Any]:
     """Return how rows are written, for csv.reader. It raises csv.Error for a row that breaks this."""
-    return {"delimiter": delimiter, "strict": True, "skipinitialspace": not rules.as_given}
+    return {"delimiter": delimiter, "strict": True, "skipinitialspace": True}
 
 
 def csv_rows(source: Lines, rules: RowRules, path: str) -> tuple[Iterator[Iterable[Row]], Parse]:
@@ -82,7 +78,7 @@ def csv_table(source: Lines, rules: RowRules, path: str) -> tuple[Header | None,
     """
     known = header_of(source, rules)
     line = source.beginning(2 if known.named else 1)
-    bursts = csv_bursts(source, dialect(known.delimiter, rules), path)
+    bursts = csv_bursts(source, dialect(known.delimiter), path)
     rows = chain.from_iterable(bursts)
     if known.named:
         next((row for row in rows if row[1]), None)
@@ -103,9 +99,7 @@ def csv_table(source: Lines, rules: RowRules, path: str) -> tuple[Header | None,
 
 def _best_header(line: str, delimiters: str, rules: RowRules, *, named: bool = False) -> Header:
     """Return the header by the delimiter with which it has a target's column, or by the first one."""
-    headers = [
-        _header(_cells(line, dialect(delimiter, rules)), delimiter, rules, named=named) for delimiter in delimiters
-    ]
+    headers = [_header(_cells(line, dialect(delimiter)), delimiter, rules, named=named) for delimiter in delimiters]
     return next((header for header in headers if header.target is not None), headers[0])
 
 
@@ -125,7 +119,7 @@ def _cells(line: str, written: Mapping[str, Any]) -> list[str]:
 
 
 def _no_column(path: str, line: str, rules: RowRules) -> InvalidInput:
-    cells = [cell.strip(BLANKS) for cell in max((_cells(line, dialect(each, rules)) for each in DELIMITERS), key=len)]
+    cells = [cell.strip(BLANKS) for cell in max((_cells(line, dialect(each)) for each in DELIMITERS), key=len)]
     shown = ", ".join(repr(cell if len(cell) <= 40 else f"{cell[:37]}...") for cell in cells[:10])
     hint = "Name the column of the targets in the first line, or read it as one target a line"
     has = f"its first line has {shown}" if shown else "its first line is empty"
@@ -191,15 +185,14 @@ def row_maker(header: Header, rules: RowRules, path: str) -> Callable[[list[str]
     if missing:
         raise InvalidInput(f"filter: {path} has no column {', '.join(missing)}; it has {', '.join(columns)}.")
     kept_columns = [(columns.index(name), frozenset(values)) for name, values in rules.keep.items()]
-    nameless = [index for index, name in enumerate(columns) if not name and not rules.as_given]
+    nameless = [index for index, name in enumerate(columns) if not name]
     others = header.variables(rules)
     width = len(columns)
 
     def make(row: list[str]) -> object:
         if len(row) != width:
             return Unreadable(f"the line has {len(row)} columns, not {width}", ",".join(row))
-        if not rules.as_given:
-            row = list(map(str.strip, row))
+        row = list(map(str.strip, row))
         for column_index, values in kept_columns:
             if row[column_index] not in values:
                 return None

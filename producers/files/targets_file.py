@@ -4,8 +4,6 @@ import gzip
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from copy import copy
-from dataclasses import replace
 from functools import cached_property
 from itertools import compress
 from pathlib import Path
@@ -90,12 +88,6 @@ class TargetsFile:
         with self._open() as lines, suppress(InvalidInput):
             return csv_table(lines, self.rules, self._name)[0] if self.kind(lines) == "csv" else None
         return None
-
-    def as_given(self) -> "TargetsFile":
-        """Return the same audience as versions before 0.3 read it, to go on with a submission of theirs."""
-        earlier = copy(self)
-        earlier.rules = replace(self.rules, as_given=True)
-        return earlier
 
     def estimate(self) -> int | None:
         """Return the approximate number of targets: the file's lines, counted without parsing them.

@@ -14,8 +14,6 @@ from dispatcher.wire.topics import Topics
 from producers.publish.partitioning import partitions_for
 from producers.settings import ProducerOptions
 
-_ATTEMPTS_OF_0_2 = 5
-"""Default of max_attempts in 0.2."""
 _NOT_COMPARED = {
     *("id", "expected_targets", "start_at"),
     *("collapse", "category", "provider_ttl_s", "options", "locales"),  # they are in the complete message
@@ -64,7 +62,6 @@ def accept(
         digest=task_digest(task),
         cap_burst=task.cap_burst or 0,
         first=first or 0,
-        canonical=True,
         partitions=partitions_for(expected_targets, envelope_bytes(chunk, len(message)), options) if own else 0,
     )
 
@@ -91,12 +88,6 @@ def task_digest(task: PushTask) -> str:
     """
     fields = task.model_dump(mode="json", exclude=_NOT_COMPARED) | {"start_ms": task.start_ms}
     fields["message"] = task.complete_message
-    if task.cap_burst is None:
-        del fields["cap_burst"]  # as before bursts existed: stored digests remain valid
-    if task.unknown == "retry":
-        del fields["unknown"]  # as before the option existed
-    if task.retry_for_s is None:
-        del fields["retry_for_s"]
     return blake2b(_canonical(fields), digest_size=16).hexdigest()
 
 
@@ -120,16 +111,9 @@ def check_admitted(record: TaskRecord, admission: Admission) -> None:
     )
 
 
-def _as_of_0_2(task: PushTask) -> PushTask:
-    """Return the task as 0.2 accepted it, with the defaults of then: its submission may go on with this version."""
-    if "max_attempts" in task.model_fields_set:
-        return task
-    return task.model_copy(update={"max_attempts": _ATTEMPTS_OF_0_2})
-
-
 def check_same(task: PushTask, record: TaskRecord) -> None:
     """Raise AudienceMismatch, naming the differences, if `record` belongs to another task."""
-    if record.digest in (task_digest(task), task_digest(_as_of_0_2(task))):
+    if record.digest == task_digest(task):
         return
     stored_message = msgspec.msgpack.decode(record.message)
     pairs = {

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from dispatcher.channels.submission.address import address_form
 from dispatcher.channels.submission.target_check import TargetCheck
-from dispatcher.model.errors import FairlaneError, InvalidInput, NotReady, TaskEnded, Unreachable
+from dispatcher.model.errors import FairlaneError, InvalidInput, TaskEnded, Unreachable
 from dispatcher.model.task import PushTask
 from dispatcher.model.view import Admission, SubmitLease
 from dispatcher.wire.control import FORMAT, MAIN_WRITER, Sealed, TaskRecord
@@ -123,11 +123,7 @@ class _Run:
         self._allow_empty, self._first = rules.allow_empty, rules.first
         self._check = check = target_check(task, targets)
         self._known = services.known.submission(self._id) if task.id is not None else None
-        self._canonical = self._known is None or self._known.record.canonical
-        if not self._canonical:
-            targets = getattr(targets, "as_given", lambda: targets)()
-        form = address_form(task.channel, canonical=self._canonical)
-        clock_s = services.clock.monotonic_s
+        form, clock_s = address_form(task.channel), services.clock.monotonic_s
         self._intake = Intake(targets, self._report.refuse, clock_s, rules.duplicates, check, form)
         self._sealed = False
 
@@ -271,9 +267,6 @@ class _Run:
     def _take_up(self, accepted: Iterator[Accepted], known: Submission, since_ms: int) -> SubmitResult:
         """Continue a known task. The lease is held."""
         check_same(self._task, known.record)
-        if known.record.canonical != self._canonical:  # part of the audience is read already, in the other form
-            cause = f"Task {self._id} was begun meanwhile by another version of this program."
-            raise NotReady(cause, "Submit the same again to go on with it.")
         if not known.sealed:
             _check_open(known)
             known = self._lease.take_over(since_ms)

@@ -88,7 +88,7 @@ def check_each(
     for index, item in enumerate(slab):
         given, own = _parts(item)
         address = form.of(given)
-        own, problem = _checked_variables(own, form)
+        own, problem = _checked_variables(own)
         reason = item.reason if isinstance(item, Unreadable) else _complaint(address) or problem
         if check is not None and not reason:
             reason = check.complaint(str(address), own)
@@ -162,13 +162,12 @@ def _complaint(address: object) -> str:
     return ""
 
 
-def _checked_variables(variables: object, form: AddressForm) -> tuple[Variables, str]:
+def _checked_variables(variables: object) -> tuple[Variables, str]:
     """Return variables as they are accepted, and why they are refused; empty if they are not."""
     if not isinstance(variables, Mapping):
         return None, "" if variables is None else "variables must be a mapping from text to values"
     try:
-        plain = plain_variables(variables)
-        accepted = plain if form.trims else dict(variables)  # targets of 0.2 keep the digest that they had
+        accepted = plain_variables(variables)
         return accepted or None, _encoding_complaint(accepted)
     except UnicodeEncodeError:
         return None, "the variables contain text that is not UTF-8: save the file as UTF-8"

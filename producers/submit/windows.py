@@ -74,8 +74,6 @@ class WindowCutter:
         self._first_sequence = known.sequences
         self._limit = pace.first_targets
         self._closed_s = clock_s()
-        # Submissions of 0.1.0 published whole envelopes unannounced: short ones would reuse their names.
-        self._may_be_short = bool(known.record.submitter)
         self._check_end()
 
     @property
@@ -108,7 +106,7 @@ class WindowCutter:
         """Yield a short window of the targets so far, if there are any."""
         if self._cutter.targets < self._stored:
             return
-        if self._may_be_short and self._cutter.targets >= self._trial:
+        if self._cutter.targets >= self._trial:
             for block in self._cutter.rest():
                 self._keep(block)
         if self._bodies:

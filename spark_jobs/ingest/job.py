@@ -21,7 +21,7 @@ from dispatcher.model.tier import Tier
 from producers.connection import Connection
 from producers.files.audience_rows import TARGET_COLUMNS, RowRules
 from spark_jobs.ingest.audience import TableSource, read_table, renamed, with_targets
-from spark_jobs.ingest.left import is_of_0_2, naming_left_tasks
+from spark_jobs.ingest.left import naming_left_tasks
 from spark_jobs.ingest.rules import DUPLICATE, REASON, SUPPRESSED, SUPPRESSED_FLAG, Rules, checked
 from spark_jobs.ingest.suppression import SUPPRESSED_TARGET, ListCount, Suppressed, SuppressOptions, suppressed_targets
 from spark_jobs.journal.tables import invalid_targets, reading
@@ -169,7 +169,7 @@ def _ingest(spark: "SparkSession", options: IngestOptions, on_progress: Callable
     read = Observation("read")
     with reading(options.tables), suppression(spark, options, _flows(spark, options)) as suppressed:
         table = read_table(spark, options.audience, options.rules).observe(read, f.count(f.lit(1)).alias("rows"))
-        prepared, rules = _prepared(table, options, suppressed.targets, as_given=is_of_0_2(options.task))
+        prepared, rules = _prepared(table, options, suppressed.targets)
         done = _load(spark, prepared, rules, options, on_progress)
         reports = [pickle.loads(row[ATTEMPT]) for row in done.where(f.col(ATTEMPT).isNotNull()).collect()]
         attempts: list[Written] = [written for written, _ in reports]
@@ -200,10 +200,8 @@ def suppression(
     return suppressed_targets(spark, options.task, options.suppress, options.forms, dead)
 
 
-def _prepared(
-    table: "DataFrame", options: IngestOptions, suppressed: "DataFrame | None", *, as_given: bool = False
-) -> "tuple[DataFrame, Rules]":
-    """Return only the columns needed, with targets in their canonical form unless they are to stay as given.
+def _prepared(table: "DataFrame", options: IngestOptions, suppressed: "DataFrame | None") -> "tuple[DataFrame, Rules]":
+    """Return only the columns needed, with targets in their canonical form.
 
     All rows of a target are in one part, so that duplicates meet there.
     """
@@ -222,12 +220,10 @@ def _prepared(
         if name.lower() in (REASON, ATTEMPT, SUPPRESSED_FLAG):
             raise InvalidInput(f"The rejects have a column {name} of their own.", f"Rename it: --map {name}=OTHER.")
     others |= dict.fromkeys({REFUSED} & {*table.columns})
-    kept = target if as_given else spelled
-    table = table.select(kept.alias(columns.target), *(quoted(name) for name in others))
+    table = table.select(spelled.alias(columns.target), *(quoted(name) for name in others))
     table = table.repartition(quoted(columns.target))
     if suppressed is not None:
-        key = spelled if as_given else target
-        table = table.join(suppressed, key == f.col(SUPPRESSED_TARGET), "left").drop(SUPPRESSED_TARGET)
+        table = table.join(suppressed, target == f.col(SUPPRESSED_TARGET), "left").drop(SUPPRESSED_TARGET)
     if set(columns.split) - {"app", "channel"}:
         table = table.sortWithinPartitions(*_order(columns.split))
     return table, Rules(columns, task, options.forms)

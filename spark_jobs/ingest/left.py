@@ -1,11 +1,11 @@
-"""The tasks of earlier runs of an ingestion: those left unsealed are named and ended, those of 0.2 go on as begun."""
+"""The tasks that earlier runs of an ingestion left unsealed are named and ended."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
 from dispatcher.model.errors import FairlaneError
 from producers.connection import Connection
-from spark_jobs.source.sealing import cancel_left, left_tasks, left_text, tasks_of
+from spark_jobs.source.sealing import cancel_left, left_tasks, left_text
 from spark_jobs.source.task_options import TaskOptions
 
 _DROP = "fairlane ingest TASKFILE --abandon"
@@ -28,14 +28,6 @@ def abandon(options: TaskOptions) -> list[str]:
     """End the tasks that runs with these options left unsealed, and return them. Raises Unreachable."""
     with closing(Connection(options.servers)) as connection:
         return cancel_left(connection.services(), options, options.task)
-
-
-def is_of_0_2(options: TaskOptions) -> bool:
-    """Return whether 0.2 began one of the tasks. Their targets stay as given, or they differ from what is stored."""
-    with closing(Connection(options.servers)) as connection:
-        services = connection.services()
-        found = (services.known.submission(task) for task in tasks_of(services, options, options.task))
-        return any(known is not None and not known.record.canonical for known in found)
 
 
 def _left(options: TaskOptions) -> str:

@@ -137,7 +137,7 @@ class _PartReader(TargetsFile):
         with self.opened() as file:
             marked = len(BOM) if file.peek(len(BOM)).startswith(BOM) else 0  # type: ignore[attr-defined]  # it is buffered
             lines = map(partial(_kept, taken), Lines(file, file))
-            rows = filter(None, csv.reader(lines, **dialect(self.header.delimiter, self.rules)))
+            rows = filter(None, csv.reader(lines, **dialect(self.header.delimiter)))
             deque(islice(rows, 1 + self.header.named), maxlen=0)
         return marked + len("".join(taken).encode(errors="surrogateescape"))
 
@@ -256,7 +256,7 @@ def _parts(file: FilePart, rules: RowRules, cores: int, run: Run) -> Iterator[Fi
     cuts = sorted({cut for cut in cuts if cut >= header})
     parts = [FilePart(file.path, stop, kind, start, header) for start, stop in pairwise(cuts)]
     if kind == "csv" and reader.header is not None:
-        closes = partial(_closes, written=dialect(reader.header.delimiter, rules))
+        closes = partial(_closes, written=dialect(reader.header.delimiter))
         known = run(partial(_may_close, closes=closes), parts[:-1])
         parts = list(_merged(parts, known, closes))
     parts[0] = replace(parts[0], start=0)

@@ -65,7 +65,7 @@ TASK_FILE = pa.schema(
 - state, ended_at, the counts, reason (why it failed): from the end.
 """
 INVALID_FILE = pa.schema([ROWS.field(name) for name in ("target", "channel", "app", "at", "reason", "task", "died_at")])
-"""A target that a provider reported as dead, once per report. Files of 0.2 have no died_at.
+"""A target that a provider reported as dead, once per report.
 
 These are rows of outcomes as well; this table keeps them together, since each ingestion leaves them out.
 """

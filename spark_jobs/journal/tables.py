@@ -20,7 +20,6 @@ from dispatcher.model.errors import Malformed
 from dispatcher.model.flow_pause import FlowPause, flow_parts
 from spark_jobs.journal.files import CLOSES, INVALID_TARGETS, OUTCOMES, SCHEMAS, TASKS
 from spark_jobs.journal.log import JournalLog, TableFile
-from spark_jobs.session.addresses import canonical
 from spark_jobs.session.failures import JobFailed, translated
 from spark_jobs.session.frames import spark_schema
 from spark_jobs.session.servers import flow_entries
@@ -121,7 +120,6 @@ def invalid_targets(
         flows = flow_entries(spark) if files else {}
     rows = _without_doubted(_frame(spark, tables, INVALID_TARGETS, files), flows)
     rows = rows.withColumn("died_at", f.coalesce("died_at", "at"))
-    rows = rows.withColumn("target", canonical(f.col("target"), f.col("channel")))  # 0.2 had it as it was given
     if repeats:
         return rows
     last = [f.max_by(name, f.col("died_at")).alias(name) for name in ("at", "reason", "task", "died_at")]

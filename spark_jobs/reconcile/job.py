@@ -105,8 +105,6 @@ def reconcile(
         chosen = _chosen(spark, scope)
         sums = _sums(spark, scope, chosen)
         rows = _rows_of(spark, scope, chosen)
-        if audience is not None:  # records of 0.2 have targets as they were given
-            rows = rows.withColumn("target", canonical(f.col("target"), f.col("channel")))
         note = _unnamed(sums) if audience is not None else ""
         given = None if audience is None or note else audience.select(f.lit(scope.task).alias("task"), "target")
         part = f"task={folder_name(scope.task)}" if scope.task else f"day={scope.day}"

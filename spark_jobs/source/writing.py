@@ -149,9 +149,7 @@ class _Attempt:
             rows = self._read(values, some)
             self._take(rows.refusals)
             if values not in self._streams:
-                self._streams[values] = stream = self._open(values, some)
-                if stream is not None and not stream.record.canonical:
-                    rows = self._read(values, some)
+                self._streams[values] = self._open(values, some)
             self._rows += some.num_rows
             stream = self._streams[values]
             if stream is None:
@@ -163,10 +161,7 @@ class _Attempt:
                 check.note_languages(rows.variables)
 
     def _read(self, values: tuple[str | None, ...], some: "pa.RecordBatch") -> Rows:
-        """Check the rows of a task, whose record is known once its stream is open."""
-        stream = self._streams.get(values)
-        canonical = stream is None or stream.record.canonical
-        form = address_form(self._target.options.channel_of(values), canonical=canonical)
+        form = address_form(self._target.options.channel_of(values))
         return read_rows(some, self._target.columns, self._rows, self._target_check(values), form)
 
     def finish(self) -> Written:

@@ -19,9 +19,8 @@ BLANKS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class AddressForm:
-    """How the targets of a task are spelled."""
+    """How the targets of a channel are spelled."""
 
-    trims: bool = True
     folds_case: bool = False
     """As in ChannelSpec."""
 
@@ -30,17 +29,12 @@ class AddressForm:
         value = address.value if isinstance(address, Enum) else address
         if not isinstance(value, str):
             return address
-        text = str.__str__(value)  # the text itself, whatever a subclass makes of str()
-        text = text.strip(BLANKS) if self.trims else text
+        text = str.__str__(value).strip(BLANKS)  # the text itself, whatever a subclass makes of str()
         return text.lower() if self.folds_case else text
 
 
-AS_GIVEN: Final = AddressForm(trims=False)
-"""The form of tasks of 0.2 and before: their stored digests are those of targets as they were given."""
-
-
 @cache
-def address_form(channel: str, *, canonical: bool = True) -> AddressForm:
-    """Return the form of a channel's targets. canonical: as in TaskRecord."""
+def address_form(channel: str) -> AddressForm:
+    """Return the form of a channel's targets."""
     spec = SPECS.get(channel)
-    return AddressForm(folds_case=spec is not None and spec.folds_case) if canonical else AS_GIVEN
+    return AddressForm(folds_case=spec is not None and spec.folds_case)

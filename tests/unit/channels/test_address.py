@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.channels.submission.address import AS_GIVEN, BLANKS, address_form
+from dispatcher.channels.submission.address import BLANKS, address_form
 from dispatcher.channels.submission.target_check import TargetCheck
 from dispatcher.model.task import Target
 from dispatcher.wire.envelope import encode_message
@@ -90,14 +90,9 @@ def test_addresses_of_a_subclass_of_str_make_the_same_envelope() -> None:
 
 
 @given(st.lists(st.text("abcXYZ019-_é ß\u200b\t", max_size=6) | st.sampled_from([TOKEN, TOKEN.upper()])))
-@pytest.mark.parametrize("form", [address_form("apns"), address_form("mine"), AS_GIVEN])
+@pytest.mark.parametrize("form", [address_form("apns"), address_form("mine")])
 def test_the_check_of_a_slab_spells_as_the_check_of_each_target(form: Any, items: list[object]) -> None:
     assert check_slab(items, int, None, form) == check_each(items, int, None, form)
-
-
-def test_a_target_as_given_loses_only_its_subclass() -> None:
-    assert AS_GIVEN.of(Text(f" {TOKEN.upper()} ")) == f" {TOKEN.upper()} "
-    assert address_form("apns", canonical=False) is AS_GIVEN
 
 
 def test_all_white_space_is_removed_around_a_target() -> None:

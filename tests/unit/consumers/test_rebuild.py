@@ -289,10 +289,10 @@ def test_a_view_that_moved_while_no_worker_ran_is_refused_and_not_announced_agai
     assert rebuild.addresses() == ["old", "new"], "workers that serve the view at new are not stopped"
 
 
-def test_a_view_of_0_2_is_said_to_be_where_it_is() -> None:
+def test_a_view_whose_server_has_another_name_is_announced_with_it() -> None:
     rebuild = at("old")
     rebuild.control.records.clear()
-    rebuild.epochs.now = epoch_of("e0", 0, ready=True, announced=True, marked=True)
+    rebuild.epochs.now = epoch_of("e0", 0, ready=True, announced=True, marked=True, address="older")
     worker = rebuild.worker(steps=3)
     assert rebuild.epochs.now == epoch_of("e0", 0, ready=True, announced=True, marked=True, address="old")
     assert rebuild.addresses() == ["old"]

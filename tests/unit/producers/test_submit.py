@@ -70,6 +70,15 @@ def test_what_is_sent_is_what_was_given(world: FakeService) -> None:
     assert envelope.expires_ms == now_ms + 60_000
 
 
+def test_targets_are_sent_and_compared_in_their_canonical_form(world: FakeService) -> None:
+    tokens = [("ab" if number % 3 else "AB") * 31 + f"{number:02X}" for number in range(10, 26)]
+    remove = AudienceRules(duplicates="remove")
+    result = run(world, push(channel="apns"), [*tokens, f" {tokens[0].swapcase()}"], rules=remove)
+    assert (result.accepted, result.duplicates) == (16, 1)
+    assert sent(world) == [token.lower() for token in tokens]
+    assert run(world, push(channel="apns"), [token.upper() for token in tokens], rules=remove).accepted == 16
+
+
 def test_of_an_audience_that_comes_gradually_one_target_is_taken_before_its_task_is_known(world: FakeService) -> None:
     steps: list[list[str]] = []
 

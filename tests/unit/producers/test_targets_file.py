@@ -272,12 +272,6 @@ def test_a_value_in_a_column_without_a_name_refuses_its_row(tmp_path: Path) -> N
     assert cutter.targets == 1
 
 
-def test_an_audience_as_given_is_read_as_versions_before_read_it(tmp_path: Path) -> None:
-    source = TargetsFile(written(tmp_path, "a.csv", "token, name,\n one, Ann,\n"))
-    assert list(source.as_given()) == [Target("one", {"name": " Ann", "": ""})]
-    assert list(source) == [Target("one", {"name": "Ann"})]
-
-
 @pytest.mark.parametrize(("bad", "count", "is_refused"), [(8, 50, True), (2, 3, True), (1, 3, False), (2, 60, False)])
 def test_a_file_in_another_encoding_is_refused_before_any_target_is_sent(
     tmp_path: Path, bad: int, count: int, is_refused: bool

@@ -92,16 +92,6 @@ def test_an_invalid_target_has_a_time_of_death_and_comes_once_on_demand(spark: "
     assert latest == {"tok-1": "still", "tok-2": None}
 
 
-def test_an_invalid_target_has_the_canonical_form_of_its_channel(spark: "SparkSession", tmp_path: Path) -> None:
-    token = "ab" * 32
-    for channel, targets in (("apns", [token, token.upper()]), ("push", ["Tok-1", "tok-1"])):
-        named = named_targets(sequence=5, targets=targets)
-        landed(tmp_path / channel, outcomes(ran(first=5, size=2, code=Outcome.INVALID), named, channel=channel))
-    found = invalid_targets(spark, tmp_path / "apns", repeats=False, flows={}).collect()
-    assert [row.target for row in found] == [token]
-    assert invalid_targets(spark, tmp_path / "push", repeats=False, flows={}).count() == 2
-
-
 def doubted_by(**fields: Any) -> dict[str, FlowPause]:
     return {"push/shop": FlowPause(**fields)}
 
