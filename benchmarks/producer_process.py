@@ -26,9 +26,8 @@ from dispatcher.scheduling.read_ahead import envelope_bytes, receiver_queue
 from dispatcher.wire.envelope import FORMAT, Envelope, encode_envelope, encode_message
 from dispatcher.wire.topics import topics_of_lane
 from producers.publish.lanes import open_producers
-from producers.publish.partitioning import ENVELOPES_PER_S, TARGETS_PER_S
 from producers.publish.router import Partition, Router, RouterSettings
-from producers.publish.tuning import MIB, ProducerNeeds, ProducerSettings, tune
+from producers.publish.tuning import ENVELOPES_PER_S, MIB, TARGETS_PER_S, ProducerNeeds, ProducerSettings, tune
 
 MESSAGE = encode_message({"title": "Benchmark", "body": "x" * 200})
 TIMED_EVERY = 16

@@ -18,7 +18,7 @@ from dispatcher.model.view import STATES, TaskView, WorkerBeat
 from producers.aio import AsyncProxy, awaited
 from producers.connection import Connection
 from producers.control.controls import Cancelled, Controls, Edit
-from producers.control.explaining import channel_trouble, explain
+from producers.control.foresight import channel_trouble, explain
 from producers.control.service_client import ServiceClient
 from producers.control.steering import BulkChanges, BulkResult, Plan, Progress
 from producers.control.task_changes import Changes, TaskFilter

@@ -11,10 +11,9 @@ from typing import NamedTuple
 import msgspec
 
 from consumers.delivery.door_keeper import DoorKeeper
-from dispatcher.channels.guards.breaker import Breaker
 from dispatcher.channels.guards.door import Door, Doors, Load
 from dispatcher.channels.guards.storm_guard import StormGuard
-from dispatcher.channels.guards.trouble import RECHECKED_AFTER_S, Trouble
+from dispatcher.channels.guards.trouble import RECHECKED_AFTER_S, Breaker, Trouble
 from dispatcher.channels.verdict_table import Effect, Row
 from dispatcher.clock import Clock
 from dispatcher.model.flow_pause import FlowPause, PauseKind, flow_parts

@@ -15,9 +15,8 @@ from dispatcher.wire.control import TaskRecord
 from dispatcher.wire.envelope import MAX_ENVELOPE_BYTES
 from dispatcher.wire.topics import topics_of_lane
 from producers.ports import LaneWriter
-from producers.publish.partitioning import need_of
 from producers.publish.router import Router, RouterSettings
-from producers.publish.tuning import ProducerSettings, tune
+from producers.publish.tuning import ProducerSettings, need_of, tune
 from producers.settings import ProducerOptions
 
 _CREATED_AT_ONCE = 8

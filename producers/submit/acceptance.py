@@ -11,7 +11,7 @@ from dispatcher.scheduling.read_ahead import envelope_bytes
 from dispatcher.wire.control import FORMAT, TaskRecord
 from dispatcher.wire.envelope import encode_message
 from dispatcher.wire.topics import Topics
-from producers.publish.partitioning import partitions_for
+from producers.publish.tuning import partitions_for
 from producers.settings import ProducerOptions
 
 _NOT_COMPARED = {

@@ -1,12 +1,12 @@
 """Pauses of a flow whose provider does not work grow, no matter who made the last one."""
 
-from dispatcher.channels.guards.breaker import LONGEST_PAUSE_S, Breaker
+from dispatcher.channels.guards.trouble import LONGEST_DOWN_S, Breaker
 
 
 def test_a_pause_is_twice_the_last_until_the_provider_answers() -> None:
     breaker = Breaker()
     pauses = [breaker.pause_s("fcm/app", 10.0) for _ in range(7)]
-    assert pauses == [10.0, 20.0, 40.0, 80.0, 160.0, LONGEST_PAUSE_S, 300.0]
+    assert pauses == [10.0, 20.0, 40.0, 80.0, 160.0, LONGEST_DOWN_S, 300.0]
     breaker.works("fcm/app")
     assert breaker.pause_s("fcm/app", 10.0) == 10.0
 

@@ -10,8 +10,7 @@ from dispatcher.model.tier import Tier
 from dispatcher.scheduling.read_ahead import receiver_queue
 from dispatcher.wire.control import TaskRecord, decode_control, encode_control
 from dispatcher.wire.topics import Topics, lane_of_topic, topics_of_lane
-from producers.publish.partitioning import need_of, partitions_for
-from producers.publish.tuning import tune
+from producers.publish.tuning import need_of, partitions_for, tune
 from producers.settings import ProducerOptions
 from producers.submit.acceptance import accept
 
