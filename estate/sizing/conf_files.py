@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from dispatcher.model.errors import InvalidInput
 from estate.sizing.figures import Figure
-from estate.sizing.layout import CpuSet, Layout, layout_of
+from estate.sizing.layout import Layout, layout_of
 from estate.sizing.memory import ZOOKEEPER_BYTES, JavaMemory
 from estate.sizing.needs import MIB
 from estate.sizing.plan import ClusterPlan
-from estate.sizing.settings import RECOVERY_SHIPPED, bookie_settings, broker_settings
+from estate.sizing.settings import PROMETHEUS, RECOVERY_SHIPPED, bookie_settings, broker_settings
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 _ADDRESS = re.compile(r"[A-Za-z0-9][\w.-]*:\d{1,5}")
@@ -36,29 +36,30 @@ class Site:
         if not all(_ADDRESS.fullmatch(address) for address in self.zookeeper.split(",")):
             raise InvalidInput(f"zookeeper: {self.zookeeper!r} is not host:port, or several separated by commas.")
 
+    @property
+    def store(self) -> str:
+        """Return the address of the metadata as Pulsar has it."""
+        return f"zk:{self.zookeeper}"
+
 
 def files_of(plan: ClusterPlan, site: Site) -> dict[str, str]:
     """Return the texts of all files by their names."""
-    layout, bookie = layout_of(plan.needs, _broker_part(plan)), bookie_settings(plan)
+    layout = layout_of(plan.needs, plan.broker_part)
+    properties = {
+        "broker.conf": {**_broker_site(site), **broker_settings(plan)},
+        "bookkeeper.conf": {**_bookie_site(site, layout), **bookie_settings(plan)},
+        "autorecovery.conf": _autorecovery(site),
+        "zookeeper.conf": _zookeeper(site),
+    }
     return {
-        "broker.conf": _properties({**_broker_site(site), **broker_settings(plan)}),
-        "bookkeeper.conf": _properties({**_bookie_site(site, layout), **bookie}),
-        "autorecovery.conf": _properties(_autorecovery(site, bookie)),
-        "zookeeper.conf": _properties(_zookeeper(site)),
+        **{name: _properties(settings) for name, settings in properties.items()},
         "fairlane.toml": f"# Set when the namespaces are created.\n[pulsar]\nbundles = {plan.bundles}\n",
-        "units/pulsar-broker.service": _broker_unit(plan, layout, site),
-        "units/pulsar-bookie.service": _bookie_unit(plan, layout, site),
-        "units/pulsar-autorecovery.service": _autorecovery_unit(site),
-        "units/pulsar-zookeeper.service": _zookeeper_unit(site),
+        **_units(plan, layout, site),
         "README.md": _readme(plan, layout, site),
     }
 
 
-def _broker_part(plan: ClusterPlan) -> float:
-    broker, bookie = plan.load.broker_cpus / plan.brokers, plan.load.bookie_cpus / plan.bookies
-    return broker / (broker + bookie)
-
-
+# ---------------------------------------------------------------- properties
 def _properties(settings: Mapping[str, Figure]) -> str:
     """Return a properties file with the reason above each setting."""
     lines = ["# Written by `fairlane tune cluster`; what is not here is as Pulsar ships it."]
@@ -67,12 +68,14 @@ def _properties(settings: Mapping[str, Figure]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _metadata(address: str, *names: str) -> dict[str, Figure]:
+    return dict.fromkeys(names, Figure(address, "where the cluster's metadata is"))
+
+
 def _broker_site(site: Site) -> dict[str, Figure]:
-    store = Figure(f"zk:{site.zookeeper}", "where the cluster's metadata is")
     return {
         "clusterName": Figure(site.cluster, "as it was initialized"),
-        "metadataStoreUrl": store,
-        "configurationMetadataStoreUrl": store,
+        **_metadata(site.store, "metadataStoreUrl", "configurationMetadataStoreUrl"),
         "brokerServicePort": Figure(6650, "Pulsar's usual port"),
         "webServicePort": Figure(8080, "Pulsar's usual port"),
     }
@@ -80,7 +83,7 @@ def _broker_site(site: Site) -> dict[str, Figure]:
 
 def _bookie_site(site: Site, layout: Layout) -> dict[str, Figure]:
     return {
-        "zkServers": Figure(site.zookeeper, "where the cluster's metadata is"),
+        **_metadata(site.zookeeper, "zkServers"),
         "bookiePort": Figure(3181, "BookKeeper's usual port"),
         "httpServerPort": Figure(8000, "no authentication: reachable from the private network only"),
         "journalDirectories": Figure(layout.journal, layout.reasons[0]),
@@ -88,11 +91,11 @@ def _bookie_site(site: Site, layout: Layout) -> dict[str, Figure]:
     }
 
 
-def _autorecovery(site: Site, bookie: Mapping[str, Figure]) -> dict[str, Figure]:
+def _autorecovery(site: Site) -> dict[str, Figure]:
     return {
-        "zkServers": Figure(site.zookeeper, "where the cluster's metadata is"),
+        **_metadata(site.zookeeper, "zkServers"),
         "httpServerEnabled": Figure("false", "the bookie of this machine has the port"),
-        "statsProviderClass": bookie["statsProviderClass"],
+        **PROMETHEUS,
         "prometheusStatsHttpPort": Figure(8001, "the bookie of this machine has 8000"),
         **RECOVERY_SHIPPED,
     }
@@ -119,104 +122,79 @@ def _zookeeper(site: Site) -> dict[str, Figure]:
     }
 
 
-# ---------------------------------------------------------------- units
-def _broker_unit(plan: ClusterPlan, layout: Layout, site: Site) -> str:
-    """Return the systemd unit of a broker."""
-    environment = {"PULSAR_BROKER_CONF": f"{site.folder}/broker.conf", "PULSAR_MEM": plan.broker_memory.flags}
-    weight = ["IOWeight=50"] if plan.needs.mixed else []
-    return _unit("broker", site, environment, [*_pinning(layout.broker), *weight])
+# ---------------------------------------------------------------- units and readme
+def _units(plan: ClusterPlan, layout: Layout, site: Site) -> dict[str, str]:
+    """Return the systemd units by the names of their files."""
+    beside = ["IOWeight=50"] if plan.needs.mixed else []
+    return {
+        f"units/pulsar-{role}.service": _unit(site, role, memory, directives)
+        for role, memory, directives in (
+            ("broker", plan.broker_memory, [*layout.broker.directives, *beside]),
+            ("bookie", plan.bookie_memory, [*layout.bookie.directives, "IOWeight=500"]),
+            ("autorecovery", JavaMemory(256 * MIB, 256 * MIB), ["IOWeight=20"]),
+            ("zookeeper", JavaMemory(ZOOKEEPER_BYTES, 256 * MIB), ["IOWeight=500"]),
+        )
+    }
 
 
-def _bookie_unit(plan: ClusterPlan, layout: Layout, site: Site) -> str:
-    """Return the systemd unit of a bookie."""
-    environment = {"PULSAR_BOOKKEEPER_CONF": f"{site.folder}/bookkeeper.conf", "BOOKIE_MEM": plan.bookie_memory.flags}
-    return _unit("bookie", site, environment, [*_pinning(layout.bookie), "IOWeight=500"])
+_VARIABLES = {
+    "broker": ("PULSAR_BROKER_CONF", "broker.conf", "PULSAR_MEM"),
+    "bookie": ("PULSAR_BOOKKEEPER_CONF", "bookkeeper.conf", "BOOKIE_MEM"),
+    "autorecovery": ("PULSAR_BOOKKEEPER_CONF", "autorecovery.conf", "PULSAR_MEM"),
+    "zookeeper": ("PULSAR_ZK_CONF", "zookeeper.conf", "PULSAR_MEM"),
+}
+"""Variables of the program `pulsar` by role: of its configuration, with the file, and of its memory."""
 
 
-def _autorecovery_unit(site: Site) -> str:
-    environment = {"PULSAR_BOOKKEEPER_CONF": f"{site.folder}/autorecovery.conf", "PULSAR_MEM": _flags(256 * MIB)}
-    return _unit("autorecovery", site, environment, ["IOWeight=20"])
+def _unit(site: Site, role: str, memory: JavaMemory, directives: list[str]) -> str:
+    conf_variable, conf, memory_variable = _VARIABLES[role]
+    more = "".join(f"{line}\n" for line in directives)
+    return f"""\
+[Unit]
+Description=Pulsar {role}
+After=network-online.target
+Wants=network-online.target
+
+[Service]
+User=pulsar
+Environment="{conf_variable}={site.folder}/{conf}"
+Environment="{memory_variable}={memory.flags}"
+ExecStart={site.distribution}/bin/pulsar {role}
+Restart=always
+RestartSec=5
+SuccessExitStatus=143
+TimeoutStopSec=60
+LimitNOFILE={OPEN_FILES}
+{more}
+[Install]
+WantedBy=multi-user.target
+"""
 
 
-def _zookeeper_unit(site: Site) -> str:
-    environment = {"PULSAR_ZK_CONF": f"{site.folder}/zookeeper.conf", "PULSAR_MEM": _flags(ZOOKEEPER_BYTES)}
-    return _unit("zookeeper", site, environment, ["IOWeight=500"])
-
-
-def _flags(heap_bytes: int) -> str:
-    return JavaMemory(heap_bytes, 256 * MIB).flags
-
-
-def _pinning(cpus: CpuSet) -> list[str]:
-    if not cpus.cpus:
-        return []
-    numa = [] if cpus.numa_node is None else ["NUMAPolicy=bind", f"NUMAMask={cpus.numa_node}"]
-    return [f"AllowedCPUs={cpus.text}", *numa]
-
-
-def _unit(role: str, site: Site, environment: Mapping[str, str], more: list[str]) -> str:
-    lines = [
-        "[Unit]",
-        f"Description=Pulsar {role}",
-        "After=network-online.target",
-        "Wants=network-online.target",
-        "",
-        "[Service]",
-        "User=pulsar",
-        *(f'Environment="{name}={value}"' for name, value in environment.items()),
-        f"ExecStart={site.distribution}/bin/pulsar {role}",
-        "Restart=always",
-        "RestartSec=5",
-        "SuccessExitStatus=143",
-        "TimeoutStopSec=60",
-        f"LimitNOFILE={OPEN_FILES}",
-        *more,
-        "",
-        "[Install]",
-        "WantedBy=multi-user.target",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-# ---------------------------------------------------------------- readme
 def _readme(plan: ClusterPlan, layout: Layout, site: Site) -> str:
-    rows = [f"| {name} | {_value(figure)} | {figure.why} |" for name, figure in plan.figures.items()]
+    figures = "\n".join(f"| {name} | {_value(figure)} | {figure.why} |" for name, figure in plan.figures.items())
+    notes = "\n".join(f"- {note}" for note in (*layout.reasons, *plan.remarks))
     where = "each machine" if plan.needs.mixed else "its machines"
-    return "\n".join(
-        [
-            "# Plan of a Pulsar estate",
-            "",
-            "| | | reason |",
-            "|---|---|---|",
-            *rows,
-            "",
-            *(f"- {reason}" for reason in layout.reasons),
-            *(f"- {remark}" for remark in plan.remarks),
-            "",
-            "## How to use these files",
-            "",
-            *_steps(site, where),
-            "",
-        ]
-    )
+    return f"""\
+# Plan of a Pulsar estate
 
+| | | reason |
+|---|---|---|
+{figures}
 
-def _steps(site: Site, where: str) -> list[str]:
-    """Return the steps from the files to an estate that runs."""
-    store = f"zk:{site.zookeeper}"
-    initialize = (
-        f"bin/pulsar initialize-cluster-metadata --cluster {site.cluster} --metadata-store {store} "
-        f"--configuration-metadata-store {store} "
-        "--web-service-url http://BROKER:8080 --broker-service-url pulsar://BROKER:6650"
-    )
-    return [
-        f"1. Unpack Pulsar to `{site.distribution}` and copy this folder to `{site.folder}` on every machine.",
-        "2. Make the directories that `bookkeeper.conf` and `zookeeper.conf` name, owned by the user `pulsar`.",
-        "   Write a ZooKeeper's number into `myid` in its `dataDir`.",
-        f"3. Start `pulsar-zookeeper` on its machines, then run once `{initialize}`.",
-        f"4. Start `pulsar-bookie` and `pulsar-broker` on {where}, and `pulsar-autorecovery` beside the bookies.",
-        "5. Merge `fairlane.toml` into yours, run `fairlane provision`, and then `fairlane doctor`.",
-    ]
+{notes}
+
+## How to use these files
+
+1. Unpack Pulsar to `{site.distribution}` and copy this folder to `{site.folder}` on every machine.
+2. Make the directories that `bookkeeper.conf` and `zookeeper.conf` name, owned by the user `pulsar`.
+   Write a ZooKeeper's number into `myid` in its `dataDir`.
+3. Start `pulsar-zookeeper` on its machines, then run once `bin/pulsar initialize-cluster-metadata \
+--cluster {site.cluster} --metadata-store {site.store} --configuration-metadata-store {site.store} \
+--web-service-url http://BROKER:8080 --broker-service-url pulsar://BROKER:6650`.
+4. Start `pulsar-bookie` and `pulsar-broker` on {where}, and `pulsar-autorecovery` beside the bookies.
+5. Merge `fairlane.toml` into yours, run `fairlane provision`, and then `fairlane doctor`.
+"""
 
 
 def _value(figure: Figure) -> str:

@@ -14,14 +14,18 @@ SYSTEM_CPUS_FROM = 8
 class CpuSet:
     """CPUs of one server; `cpus` is empty if it is not pinned."""
 
-    cpus: tuple[int, ...] = ()
+    cpus: range = range(0)
     numa_node: int | None = None
     """The NUMA node that they and their memory are on, if it is one."""
 
     @property
-    def text(self) -> str:
-        """Return the CPUs as systemd has them, as in 1-7."""
-        return f"{self.cpus[0]}-{self.cpus[-1]}" if len(self.cpus) > 1 else "".join(map(str, self.cpus))
+    def directives(self) -> list[str]:
+        """Return the lines of a systemd unit that pin a server to the CPUs."""
+        if not self.cpus:
+            return []
+        last = f"-{self.cpus[-1]}" if len(self.cpus) > 1 else ""
+        numa = [] if self.numa_node is None else ["NUMAPolicy=bind", f"NUMAMask={self.numa_node}"]
+        return [f"AllowedCPUs={self.cpus[0]}{last}", *numa]
 
 
 @dataclass(frozen=True)
@@ -62,11 +66,11 @@ def _cpus(needs: ClusterNeeds, broker_part: float) -> tuple[CpuSet, CpuSet]:
     machines = needs.machines
     if machines.cpus < MIN_CPUS:
         return CpuSet(), CpuSet()
-    free = tuple(range(1 if machines.cpus >= SYSTEM_CPUS_FROM else 0, machines.cpus))
+    free = range(1 if machines.cpus >= SYSTEM_CPUS_FROM else 0, machines.cpus)
     if not needs.mixed:
         return CpuSet(free), CpuSet(free)
     if machines.numa_nodes > 1:
         of_node = machines.cpus // machines.numa_nodes
-        return CpuSet(free[: of_node - free[0]], 0), CpuSet(tuple(range(of_node, 2 * of_node)), 1)
+        return CpuSet(free[: of_node - free[0]], 0), CpuSet(range(of_node, 2 * of_node), 1)
     cut = min(max(round(len(free) * broker_part), 1), len(free) - 1)
     return CpuSet(free[:cut]), CpuSet(free[cut:])

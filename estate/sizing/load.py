@@ -47,17 +47,15 @@ class ClusterLoad:
     entry_bytes: int
     in_bytes_per_s: float
     """From producers and workers to brokers."""
-    out_bytes_per_s: float
-    """From brokers to workers."""
     stored_bytes_per_s: float
     """From brokers to bookies: all copies."""
+    moved_bytes_per_s: float
+    """In, out to workers and to bookies: what the brokers' networks carry."""
     broker_cpus: float
     """Cores of all brokers together."""
     bookie_cpus: float
-    backlog_bytes: float
-    """All copies of what waits."""
-    outcome_bytes: float
-    """All copies of the outcome records that are kept."""
+    kept_bytes: float
+    """All copies of what waits, and of the outcome records that are kept."""
     kept_entries: float
     """Entries that bookies must find, all copies."""
 
@@ -67,20 +65,19 @@ def load_of(needs: ClusterNeeds) -> ClusterLoad:
     envelope = needs.chunk * (needs.target_bytes + TARGET_OVERHEAD_BYTES) + ENVELOPE_OVERHEAD_BYTES
     per_entry = 1 if envelope >= BATCHED_BYTES else max(1, min(BATCH_ENVELOPES, BATCHED_BYTES // envelope))
     envelopes = needs.targets_per_s / needs.chunk
-    lanes, outcomes = envelopes * envelope, envelopes * OUTCOME_BYTES
-    kept_outcomes = outcomes * DAY_S * BUSY_PART * OUTCOME_DAYS
+    coming_in = envelopes * (envelope + OUTCOME_BYTES)
+    kept_outcomes = envelopes * OUTCOME_BYTES * DAY_S * BUSY_PART * OUTCOME_DAYS
     waiting = needs.backlog_targets / needs.chunk
     return ClusterLoad(
         envelopes_per_s=envelopes,
         envelope_bytes=envelope,
         entries_per_s=envelopes / per_entry * 2,  # outcome records are as many
         entry_bytes=envelope * per_entry,
-        in_bytes_per_s=lanes + outcomes,
-        out_bytes_per_s=lanes + outcomes,
-        stored_bytes_per_s=(lanes + outcomes) * needs.copies,
+        in_bytes_per_s=coming_in,
+        stored_bytes_per_s=coming_in * needs.copies,
+        moved_bytes_per_s=coming_in * (2 + needs.copies),
         broker_cpus=envelopes * (BROKER_US_AN_ENVELOPE + BROKER_US_A_BYTE * envelope) / 1e6,
         bookie_cpus=envelopes * (BOOKIE_US_AN_ENVELOPE + BOOKIE_US_A_BYTE * envelope) / 1e6 * needs.copies,
-        backlog_bytes=waiting * envelope * needs.copies,
-        outcome_bytes=kept_outcomes * needs.copies,
+        kept_bytes=(waiting * envelope + kept_outcomes) * needs.copies,
         kept_entries=math.ceil((waiting / per_entry + kept_outcomes / BATCHED_BYTES) * needs.copies),
     )

@@ -32,11 +32,11 @@ class JavaMemory:
 
 @dataclass(frozen=True)
 class MemorySplit:
-    """The memory of one machine, in bytes. A part that the machine does not run is None."""
+    """The memory of one machine, in bytes."""
 
     system_bytes: int
-    broker: JavaMemory | None
-    bookie: JavaMemory | None
+    java: dict[str, JavaMemory]
+    """Of the broker, the bookie or both."""
     page_cache_bytes: int
 
 
@@ -47,15 +47,11 @@ def split_memory(memory_bytes: int, *, broker: bool, bookie: bool) -> MemorySpli
     system = max(memory_bytes // 8, 256 * MIB) // step * step if small else 2 * GIB
     rest = memory_bytes - system
     java = (rest // 2 if bookie else rest * 3 // 4) // step * step  # a broker reads no files
-    of_broker = java // 2 // step * step if bookie else java
-    return MemorySplit(
-        system,
-        java_memory(of_broker, step) if broker else None,
-        java_memory(java - of_broker if broker else java, step) if bookie else None,
-        rest - java,
-    )
+    of_broker = (java // 2 // step * step if bookie else java) if broker else 0
+    parts = {"broker": of_broker, "bookie": java - of_broker}
+    return MemorySplit(system, {name: _java_memory(part, step) for name, part in parts.items() if part}, rest - java)
 
 
-def java_memory(total_bytes: int, step: int) -> JavaMemory:
+def _java_memory(total_bytes: int, step: int) -> JavaMemory:
     heap = max(total_bytes // 3 // step * step, step)
     return JavaMemory(heap, max(total_bytes - heap, step))

@@ -1,7 +1,7 @@
 """The needs of an estate: its load, and the machines that are there for it."""
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
 from dispatcher.model.errors import InvalidInput
@@ -38,8 +38,8 @@ class Machines:
     """Size of a data disk."""
     network_gbps: float = 10.0
     numa_nodes: int = 1
-    assumed: frozenset[str] = field(default_factory=frozenset)
-    """Fields that were not given."""
+    network_assumed: bool = True
+    """Whether the network's speed was not given."""
 
     def __post_init__(self) -> None:
         for name, least in (("count", 1), ("cpus", 1), ("disks", 1), ("numa_nodes", 1), ("memory_bytes", GIB)):
@@ -69,7 +69,7 @@ def parse_machines(text: str) -> Machines:
         count=int(shape["count"] or 1),
         memory_bytes=int(shape["memory"]) * GIB,
         cpus=int(shape["cpus"]),
-        assumed=frozenset({"disk", "disk_bytes", "network_gbps", "numa_nodes"} - given.keys()),
+        network_assumed="network_gbps" not in given,
         **given,  # type: ignore[arg-type]  # as _part says
     )
 

@@ -40,35 +40,43 @@ class ClusterPlan:
     def enough(self) -> bool:
         return not self.remarks
 
+    @property
+    def broker_part(self) -> float:
+        """Return the broker's part of the CPU that a machine with a broker and a bookie needs."""
+        broker, bookie = self.load.broker_cpus / self.brokers, self.load.bookie_cpus / self.bookies
+        return broker / (broker + bookie)
+
 
 def plan_cluster(needs: ClusterNeeds) -> ClusterPlan:
     """Return the plan of an estate. Raises InvalidInput if there are too few machines to store an entry."""
     load = load_of(needs)
-    wanted_brokers, wanted_bookies = _wanted_brokers(needs, load), _wanted_bookies(needs, load)
-    brokers, bookies = _divided(needs, max(wanted_brokers.values()), max(wanted_bookies.values()))
-    _require_copies(needs, brokers, bookies)
+    wanted = {"brokers": _wanted_brokers(needs, load), "bookies": _wanted_bookies(needs, load)}
+    brokers, bookies = _divided(needs, *(max(reasons.values()) for reasons in wanted.values()))
+    numbers = {"brokers": brokers, "bookies": bookies}
     of_brokers = split_memory(needs.machines.memory_bytes, broker=True, bookie=needs.mixed)
     of_bookies = split_memory(needs.machines.memory_bytes, broker=needs.mixed, bookie=True)
-    assert of_brokers.broker is not None
-    assert of_bookies.bookie is not None
     bundles = bundles_for(brokers, LARGE_LANE_PARTITIONS)
     figures = {
         **_load_figures(needs, load),
-        "brokers": Figure(brokers, _because(brokers, wanted_brokers, needs)),
-        "bookies": Figure(bookies, _because(bookies, wanted_bookies, needs)),
+        **{kind: Figure(number, _because(number, wanted[kind], needs)) for kind, number in numbers.items()},
         **_memory_figures(needs, of_brokers, of_bookies),
         **_share_figures(needs, load, brokers, bookies),
         "bundles of a namespace": Figure(bundles, _why_bundles(brokers, bundles)),
         "metadata writes for all lanes": Figure(needs.lanes * LANE_WRITES, f"{LANE_WRITES} for each lane"),
     }
-    remarks = _remarks(brokers, bookies, wanted_brokers, wanted_bookies)
+    remarks = tuple(
+        f"{number} {kind} are too few: {least} for {reason}."
+        for kind, number in numbers.items()
+        for reason, least in wanted[kind].items()
+        if least > number
+    )
     return ClusterPlan(
         needs=needs,
         load=load,
         brokers=brokers,
         bookies=bookies,
-        broker_memory=of_brokers.broker,
-        bookie_memory=of_bookies.bookie,
+        broker_memory=of_brokers.java["broker"],
+        bookie_memory=of_bookies.java["bookie"],
         bundles=bundles,
         figures=figures,
         remarks=remarks,
@@ -79,11 +87,10 @@ def plan_cluster(needs: ClusterNeeds) -> ClusterPlan:
 def _wanted_brokers(needs: ClusterNeeds, load: ClusterLoad) -> dict[str, int]:
     """Return how many brokers each reason asks for."""
     cpus = needs.machines.cpus / (2 if needs.mixed else 1)
-    traffic = load.in_bytes_per_s + load.out_bytes_per_s + load.stored_bytes_per_s
     return {
         "one may be lost": 2,
         f"{load.broker_cpus:.2g} cores of CPU": math.ceil(load.broker_cpus / (cpus * USED_PART)),
-        f"{mb(traffic)}/s over the network": math.ceil(traffic / _network(needs)),
+        f"{mb(load.moved_bytes_per_s)}/s over the network": math.ceil(load.moved_bytes_per_s / _network(needs)),
     }
 
 
@@ -91,12 +98,13 @@ def _wanted_bookies(needs: ClusterNeeds, load: ClusterLoad) -> dict[str, int]:
     machines = needs.machines
     cpus = machines.cpus / (2 if needs.mixed else 1)
     busiest = disk_factor(needs) * load.stored_bytes_per_s
-    stored = load.backlog_bytes + load.outcome_bytes
     return {
         "one more than an entry has copies, so that one may be lost": needs.copies + 1,
         f"{load.bookie_cpus:.2g} cores of CPU": math.ceil(load.bookie_cpus / (cpus * USED_PART)),
         f"{mb(busiest)}/s to the busiest disks": math.ceil(busiest / (DISK_BYTES_PER_S[machines.disk] * USED_PART)),
-        f"{mb(stored)} on disks": math.ceil(stored / (ledger_disks(needs) * machines.disk_bytes * FULL_PART)),
+        f"{mb(load.kept_bytes)} on disks": math.ceil(
+            load.kept_bytes / (ledger_disks(needs) * machines.disk_bytes * FULL_PART)
+        ),
     }
 
 
@@ -116,40 +124,28 @@ def ledger_disks(needs: ClusterNeeds) -> int:
 
 
 def _divided(needs: ClusterNeeds, brokers: int, bookies: int) -> tuple[int, int]:
-    """Return how many machines run brokers, and how many bookies: all of them, in the proportion of what is wanted."""
-    count = needs.machines.count
-    if needs.mixed:
-        return count, count
-    least, most = min(needs.copies + 1, count - 1), max(count - 2, 1)
-    of_bookies = min(max(round(count * bookies / (brokers + bookies)), least), max(least, most))
-    return max(count - of_bookies, 0), of_bookies
+    """Return how many machines run brokers, and how many bookies: all of them, in the proportion of what is wanted.
 
-
-def _require_copies(needs: ClusterNeeds, brokers: int, bookies: int) -> None:
-    if brokers and bookies >= needs.copies:
-        return
-    raise InvalidInput(
-        f"tuning: {needs.machines.count} machines leave {bookies} bookies for {needs.copies} copies of each entry.",
-        "Give more machines, or let each run both with --mixed.",
-    )
+    Raises InvalidInput if they are too few to store an entry.
+    """
+    count, copies = needs.machines.count, needs.copies
+    of_brokers = of_bookies = count
+    if not needs.mixed:
+        least, most = min(copies + 1, count - 1), max(count - 2, 1)
+        of_bookies = min(max(round(count * bookies / (brokers + bookies)), least), max(least, most))
+        of_brokers = max(count - of_bookies, 0)
+    if not of_brokers or of_bookies < copies:
+        raise InvalidInput(
+            f"tuning: {count} machines leave {of_bookies} bookies for {copies} copies of each entry.",
+            "Give more machines, or let each run both with --mixed.",
+        )
+    return of_brokers, of_bookies
 
 
 def _because(number: int, wanted: dict[str, int], needs: ClusterNeeds) -> str:
     reason, least = max(wanted.items(), key=lambda item: item[1])
     whose = "all machines, which run both" if needs.mixed else "the machines, divided by need"
     return f"{whose}; at least {least}: {reason}" if number >= least else f"{least} would be needed: {reason}"
-
-
-def _remarks(
-    brokers: int, bookies: int, wanted_brokers: dict[str, int], wanted_bookies: dict[str, int]
-) -> tuple[str, ...]:
-    rows = [("brokers", brokers, wanted_brokers), ("bookies", bookies, wanted_bookies)]
-    return tuple(
-        f"{number} {kind} are too few: {least} for {reason}."
-        for kind, number, wanted in rows
-        for reason, least in wanted.items()
-        if least > number
-    )
 
 
 def _why_bundles(brokers: int, bundles: int) -> str:
@@ -190,24 +186,22 @@ def _memory_figures(needs: ClusterNeeds, broker: MemorySplit, bookie: MemorySpli
 
 def _split(split: MemorySplit) -> str:
     parts = [f"system {split.system_bytes / GIB:.3g}"]
-    for name, java in (("broker", split.broker), ("bookie", split.bookie)):
-        if java is not None:
-            heap, direct = java.heap_bytes / GIB, java.direct_bytes / GIB
-            parts.append(f"{name} {java.total_bytes / GIB:.3g} ({heap:.3g} + {direct:.3g})")
+    for name, java in split.java.items():
+        heap, direct = java.heap_bytes / GIB, java.direct_bytes / GIB
+        parts.append(f"{name} {java.total_bytes / GIB:.3g} ({heap:.3g} + {direct:.3g})")
     return ", ".join([*parts, f"page cache {split.page_cache_bytes / GIB:.3g} GiB"])
 
 
 def _share_figures(needs: ClusterNeeds, load: ClusterLoad, brokers: int, bookies: int) -> dict[str, Figure]:
-    traffic = (load.in_bytes_per_s + load.out_bytes_per_s + load.stored_bytes_per_s) / brokers
-    stored = (load.backlog_bytes + load.outcome_bytes) / bookies
+    kept, gbps = load.kept_bytes / bookies, load.moved_bytes_per_s / brokers * 8 / 1e9
     cores = "cores at the busiest time, by measured costs"
     days = f"{OUTCOME_DAYS} days of outcomes at {BUSY_PART:.0%} of the busiest rate"
     return {
         "CPU of a broker": Figure(load.broker_cpus / brokers, cores),
         "CPU of a bookie": Figure(load.bookie_cpus / bookies, cores),
-        "network of a broker": Figure(f"{traffic * 8 / 1e9:.2g} Gbps", "in, out and to all copies"),
+        "network of a broker": Figure(f"{gbps:.2g} Gbps", "in, out and to all copies"),
         "writes to the busiest disk": Figure(
             f"{mb(disk_factor(needs) * load.stored_bytes_per_s / bookies)}/s", _why_writes(needs)
         ),
-        "kept on a bookie": Figure(mb(stored), f"{needs.backlog_targets:,.0f} targets that wait; {days}", assumed=True),
+        "kept on a bookie": Figure(mb(kept), f"{needs.backlog_targets:,.0f} targets that wait; {days}", assumed=True),
     }

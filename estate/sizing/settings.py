@@ -58,7 +58,7 @@ def _balancing(plan: ClusterPlan) -> dict[str, Figure]:
         "loadBalancerOverrideBrokerNicSpeedGbps": Figure(
             f"{machines.network_gbps:g}",
             "virtual machines do not report it, and then bandwidth does not count",
-            assumed="network_gbps" in machines.assumed,
+            assumed=machines.network_assumed,
         ),
         "loadBalancerLoadSheddingStrategy": Figure(PULSAR_AVG, "the default leaves a restarted broker empty (PIP-220)"),
         "loadBalancerLoadPlacementStrategy": Figure(PULSAR_AVG, "it needs the placement of the same name"),
@@ -132,11 +132,20 @@ def _read_ahead(plan: ClusterPlan) -> dict[str, Figure]:
         "dbStorage_readAheadCacheBatchSize": Figure(
             entries, f"entries of {entry:,} bytes; 1,000 are {mb(1000 * entry)}"
         ),
-        "dbStorage_readAheadCacheBatchBytesSize": Figure(READ_AHEAD_BYTES, "bounds it: many lanes are read at once"),
-        "readBufferSizeBytes": Figure(131_072, "4 kB at a time are 25 system calls for a batch of large envelopes"),
+        **BOOKIE_READS,
     }
 
 
+BOOKIE_READS = {
+    "dbStorage_readAheadCacheBatchBytesSize": Figure(READ_AHEAD_BYTES, "bounds it: many lanes are read at once"),
+    "readBufferSizeBytes": Figure(131_072, "4 kB at a time are 25 system calls for a batch of large envelopes"),
+}
+"""How a bookie reads, here and in the local stack."""
+PROMETHEUS = {
+    "statsProviderClass": Figure(
+        "org.apache.bookkeeper.stats.prometheus.PrometheusMetricsProvider", "the figures of boards and alerts"
+    ),
+}
 BOOKIE_FIXED = {
     "journalSyncData": Figure("true", "a power cut loses nothing"),
     "journalAdaptiveGroupWrites": Figure("true", "one sync for many entries: what a RAID card's memory does"),
@@ -145,9 +154,7 @@ BOOKIE_FIXED = {
     ),
     "httpServerEnabled": Figure("true", "`doctor`, `estate show` and the guard ask it. It has no authentication"),
     "autoRecoveryDaemonEnabled": Figure("false", "a unit of its own: inside, it ends the bookie with its session"),
-    "statsProviderClass": Figure(
-        "org.apache.bookkeeper.stats.prometheus.PrometheusMetricsProvider", "the figures of boards and alerts"
-    ),
+    **PROMETHEUS,
     "prometheusStatsLatencyRolloverSeconds": Figure(10, "figures of the last 10 s, not the last minute"),
 }
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from estate.sizing.figures import texts_of
-from estate.sizing.settings import BROKER_FIXED
+from estate.sizing.settings import BOOKIE_READS, BROKER_FIXED
 from fairlane.stack.ports import HOST
 
 BROKER_SETTINGS: dict[str, str] = {
@@ -19,10 +19,8 @@ BROKER_SETTINGS: dict[str, str] = {
     # Read ahead no more than the cache can hold for several lanes: the default of 1,000 entries is 128 MB of large
     # envelopes, each miss reads them again, and catching up falls to a tenth of the speed.
     "dbStorage_readAheadCacheBatchSize": "100",
-    "dbStorage_readAheadCacheBatchBytesSize": "2097152",
+    **texts_of(BOOKIE_READS),
     "dbStorage_rocksDB_blockCacheSize": "16777216",
-    # By default the bookie reads its files 4 kB at a time: 25 system calls for a batch of large envelopes.
-    "readBufferSizeBytes": "131072",
     "numHttpServerThreads": "8",
     "numExecutorThreadPoolSize": "4",
     "numCacheExecutorThreadPoolSize": "2",

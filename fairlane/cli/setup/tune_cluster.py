@@ -1,6 +1,5 @@
 """`fairlane tune cluster`."""
 
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,6 @@ from fairlane.cli.base.options import with_options
 from fairlane.cli.base.output import Output, output_option, say
 
 if TYPE_CHECKING:
-    from estate.sizing.figures import Figure
     from estate.sizing.plan import ClusterPlan
 
 ZOOKEEPERS = "zookeeper-1:2181,zookeeper-2:2181,zookeeper-3:2181"
@@ -33,7 +31,9 @@ _load = with_options(
     click.option("--target-bytes", type=BYTE_SIZE, default="64", help="Size of a target with its variables."),
     click.option("--copies", type=click.IntRange(1, 5), default=2, help="Bookies that store each entry."),
     click.option("--lanes", type=COUNT, default="10k", help="Lanes at the same time."),
-    click.option("--backlog", type=COUNT, default="100M", help="Targets that wait at the same time."),
+    click.option(
+        "--backlog", "backlog_targets", type=COUNT, default="100M", help="Targets that wait at the same time."
+    ),
 )
 _site = with_options(
     click.option(
@@ -49,19 +49,7 @@ _site = with_options(
 @_site
 @output_option
 def cluster(
-    output: Output,
-    targets_per_s: float,
-    machines: str,
-    *,
-    mixed: bool,
-    chunk: int,
-    target_bytes: int,
-    copies: int,
-    lanes: float,
-    backlog: float,
-    write: Path | None,
-    name: str,
-    zookeeper: str,
+    output: Output, machines: str, lanes: float, write: Path | None, name: str, zookeeper: str, **load: Any
 ) -> int:
     """Recommend the sizes and settings of a Pulsar cluster for a load: brokers, bookies, memory, caches, disks.
 
@@ -71,18 +59,7 @@ def cluster(
     from estate.sizing.needs import ClusterNeeds, parse_machines
     from estate.sizing.plan import plan_cluster
 
-    plan = plan_cluster(
-        ClusterNeeds(
-            targets_per_s=targets_per_s,
-            machines=parse_machines(machines),
-            chunk=chunk,
-            target_bytes=target_bytes,
-            copies=copies,
-            lanes=int(lanes),
-            backlog_targets=backlog,
-            mixed=mixed,
-        )
-    )
+    plan = plan_cluster(ClusterNeeds(machines=parse_machines(machines), lanes=int(lanes), **load))
     if write is not None:
         _write(plan, write, name, zookeeper)
     _emit(output, plan)
@@ -111,18 +88,15 @@ def _emit(output: Output, plan: "ClusterPlan") -> None:
         **{part: {name: asdict(figure) for name, figure in figures.items()} for part, figures in parts.items()},
         "remarks": list(plan.remarks),
     }
-    output.emit_document(document, [row for part, figures in parts.items() for row in _rows(part, figures)])
+    rows = [
+        {"part": part, "name": name, "value": _text(figure.value), "reason": figure.why}
+        for part, figures in parts.items()
+        for name, figure in figures.items()
+    ]
+    output.emit_document(document, rows)
     for remark in plan.remarks:
         say(remark)
 
 
-def _rows(part: str, figures: "Mapping[str, Figure]") -> list[dict[str, Any]]:
-    return [
-        {
-            "part": part,
-            "name": name,
-            "value": f"{figure.value:,.3g}" if isinstance(figure.value, float) else str(figure.value),
-            "reason": figure.why,
-        }
-        for name, figure in figures.items()
-    ]
+def _text(value: float | str) -> str:
+    return f"{value:,.3g}" if isinstance(value, float) else str(value)

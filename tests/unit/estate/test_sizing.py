@@ -40,18 +40,17 @@ def needs(draw: st.DrawFn) -> ClusterNeeds:
 
 def test_a_machine_of_128_gb_is_divided_as_in_the_source() -> None:
     split = split_memory(128 * GIB, broker=True, bookie=True)
-    assert split.broker is not None
-    assert split.bookie is not None
-    shares = (split.system_bytes, split.broker.total_bytes, split.bookie.total_bytes, split.page_cache_bytes)
+    of_broker, of_bookie = split.java["broker"], split.java["bookie"]
+    shares = (split.system_bytes, of_broker.total_bytes, of_bookie.total_bytes, split.page_cache_bytes)
     assert [share // GIB for share in shares] == [2, 31, 32, 63]
-    assert (split.broker.heap_bytes // GIB, split.broker.direct_bytes // GIB) == (10, 21)
-    assert (split.bookie.heap_bytes // GIB, split.bookie.direct_bytes // GIB) == (10, 22)
+    assert (of_broker.heap_bytes // GIB, of_broker.direct_bytes // GIB) == (10, 21)
+    assert (of_bookie.heap_bytes // GIB, of_bookie.direct_bytes // GIB) == (10, 22)
 
 
 @given(st.integers(1, 1024), st.booleans(), st.booleans())
 def test_the_parts_of_a_machine_are_its_memory(gib: int, broker: bool, bookie: bool) -> None:
     split = split_memory(gib * GIB, broker=broker, bookie=bookie or not broker)
-    java = [part.total_bytes for part in (split.broker, split.bookie) if part is not None]
+    java = [part.total_bytes for part in split.java.values()]
     assert split.system_bytes + sum(java) + split.page_cache_bytes == gib * GIB
     assert all(part > 0 for part in (*java, split.system_bytes, split.page_cache_bytes))
 
