@@ -1,5 +1,4 @@
-"""The Pulsar estate under the service, as pure rules: what a look at it showed, what is wrong, what to move or isolate.
+"""The Pulsar estate under the service: how it is seen, checked, guarded, moved, sized and captured.
 
-Nothing here asks a server, waits, or reads a clock. `backends.pulsar.estate` asks the brokers and bookies, and
-`fairlane.estate` carries out what is decided here.
+`rules`, `plans` and `sizing` are pure; `facts` asks the servers. Nothing of dispatch needs this floor.
 """

@@ -11,18 +11,18 @@ COMMANDS = {
     "demo": "fairlane.cli.setup.demo:demo",
     "fake": "fairlane.cli.setup.fake:fake",
     "simulate": "fairlane.cli.simulate.simulate:simulate",
-    "estate": "fairlane.cli.estate.estate:estate",
+    "estate": "estate.cli.estate:estate",
     "backlog": "fairlane.cli.tables.backlog:backlog",
     "ingest": "fairlane.cli.tables.ingest:ingest",
     "journal": "fairlane.cli.tables.journal:journal",
     "reconcile": "fairlane.cli.tables.reconcile:reconcile",
 }
 """The commands."""
-TUNE_CLUSTER = "fairlane.cli.setup.tune_cluster:cluster"
+TUNE_CLUSTER = "estate.cli.tune_cluster:cluster"
 """A command of the group `tune`."""
-FINDINGS = ("fairlane.stack.checks:local_findings", "fairlane.estate.findings:estate_findings")
+FINDINGS = ("fairlane.stack.checks:local_findings", "estate.findings:estate_findings")
 """Findings of `doctor`: each takes the settings and yields findings; it raises no error that a finding can report."""
-PROVISION = ("backends.pulsar.estate.provision:provision_estate",)
+PROVISION = ("estate.facts.provision:provision_estate",)
 """Steps of `provision`: each takes the settings of Pulsar and of the estate, and returns the changes that it made."""
 
 

@@ -19,12 +19,12 @@ from dispatcher.channels.verdict_table import Effect, Row
 from dispatcher.engine.stats import EngineStats
 from dispatcher.model.flow_pause import FlowPause, PauseKind
 from dispatcher.model.tier import TIERS
-from estate.cluster import Estate, NamespaceState
-from estate.node_life import NodeRecord
+from estate.guard.metrics import GuardCollector
+from estate.guard.probes import ProbeFigures
+from estate.rules.cluster import Estate, NamespaceState
+from estate.rules.node_life import NodeRecord
 from fairlane.cli.base.exit_codes import MEANINGS
 from fairlane.cli.main import COMMANDS, cli
-from fairlane.estate.guard_metrics import GuardCollector
-from fairlane.estate.probes import ProbeFigures
 from fairlane.figures.signals import Signals, TierSignals
 from fairlane.settings import Settings
 from fairlane.worker.report.flow_metrics import FlowCollector

@@ -15,10 +15,10 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
 from backends.addresses import Address
-from backends.pulsar.estate.bundles import BundleAdmin
 from benchmarks.estate.servers import EstateServers, rehearsal
 from benchmarks.estate.steady_lanes import SteadyLanes, steady_lanes
 from dispatcher.model.errors import FairlaneError
+from estate.facts.bundles import BundleAdmin
 from fairlane.isolation import environment, isolated, provisioned
 from fairlane.settings import Settings
 from fairlane.stack.estate.shape import EstateShape

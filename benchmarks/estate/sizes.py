@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import urllib3
 
-from backends.pulsar.estate.metrics_text import parse_metrics
 from benchmarks.estate.servers import SHAPE, EstateServers, rehearsal
 from benchmarks.resources import cpu_s
 from benchmarks.stage import stage, targets
 from benchmarks.throughput import Load, drain, submit_all
+from estate.facts.metrics_text import parse_metrics
 from estate.sizing.load import load_of
 from estate.sizing.needs import ClusterNeeds, parse_machines
 from fairlane.settings import Settings

@@ -1,1 +1,3 @@
-"""Rules of CHECK: what is wrong with an estate, or will be when a node is lost. `check.py` applies all of them."""
+"""Rules, pure: what a look at an estate showed, what is wrong with it, or will be when a node is lost.
+
+`check.py` applies the rules of `doctor`, `verdicts.py` those of the guard."""

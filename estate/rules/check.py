@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 from dispatcher.analysis.finding import Finding, Level
-from estate.cluster import Estate
-from estate.node_life import NodeKind
 from estate.rules import copies, nodes, settings
+from estate.rules.cluster import Estate
 from estate.rules.expectations import Expectations
-from estate.verdicts import JudgeSettings, NodeLook, is_slow
+from estate.rules.node_life import NodeKind
+from estate.rules.verdicts import JudgeSettings, NodeLook, is_slow
 
 _WRONG = (
     nodes.answers,

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from dispatcher.analysis.finding import Finding, Level, warn
-from estate.cluster import BookieMode, Estate, NamespaceState
-from estate.placement import SPREADING_BUNDLES
+from estate.plans.placement import SPREADING_BUNDLES
+from estate.rules.cluster import BookieMode, Estate, NamespaceState
 from estate.rules.expectations import Expectations
 from estate.rules.nodes import is_standalone
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from dispatcher.analysis.finding import Finding, Level, warn
-from estate.cluster import BookieMode, Estate, LoadManager
+from estate.rules.cluster import BookieMode, Estate, LoadManager
 from estate.rules.expectations import Expectations
 
 DISK_FULL = 0.90

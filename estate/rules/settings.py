@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from dispatcher.analysis.finding import Finding, Level, SettingRule, at_least, at_most, is_word, number_in, warn
-from estate.cluster import BrokerLoad, Estate, LoadManager
+from estate.rules.cluster import BrokerLoad, Estate, LoadManager
 from estate.rules.nodes import is_standalone
 
 MANY_BROKERS = 3

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from dispatcher.model.errors import InvalidInput
-from estate.placement import bundles_for
+from estate.plans.placement import bundles_for
 from estate.sizing.figures import Figure, mb
 from estate.sizing.load import BUSY_PART, LANE_WRITES, OUTCOME_DAYS, ClusterLoad, load_of
 from estate.sizing.memory import JavaMemory, MemorySplit, split_memory

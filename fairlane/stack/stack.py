@@ -276,8 +276,8 @@ def _server_status(server: ServerState | None) -> dict[str, Any]:
 def _provision(addresses: StackAddresses, settings: PulsarSettings, progress: Progress) -> list[str]:
     """Provision Pulsar. A broker that has just started, above all after a kill, answers some requests with errors."""
     try:
-        from backends.pulsar.estate.provision import provision_estate
         from backends.pulsar.provision import provision
+        from estate.facts.provision import provision_estate
     except ModuleNotFoundError:
         return []
     progress("provisioning")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from statistics import fmean, pstdev
 
 from dispatcher.model.errors import InvalidInput
-from estate.balance import Move
+from estate.plans.balance import Move
 
 MIB = 1024 * 1024
 GRACE_MINUTES = 30

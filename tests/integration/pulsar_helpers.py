@@ -13,7 +13,7 @@ from backends.pulsar.topic_reader import TopicReader
 from dispatcher.ports import StoredRecord
 from dispatcher.wire.envelope import Envelope, decode_envelope
 from dispatcher.wire.topics import SUBSCRIPTION, Topics
-from estate.reading import ENSEMBLES
+from estate.rules.reading import ENSEMBLES
 from tests.integration import worker_crew
 
 DEADLINE_S = 20.0

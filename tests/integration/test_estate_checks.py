@@ -6,14 +6,14 @@ from contextlib import closing
 import pytest
 
 from backends.pulsar.admin import PulsarAdmin
-from backends.pulsar.estate.provision import SYSTEM_GROUP, provision_estate
 from backends.redis.view import open_view
 from backends.settings import EstateSettings, OffloadSettings
 from benchmarks.estate.servers import SHAPE, EstateServers
 from dispatcher.analysis.finding import Finding
 from dispatcher.model.errors import InvalidInput, Refused
 from dispatcher.wire.topics import SUBSCRIPTION
-from fairlane.estate.findings import estate_findings
+from estate.facts.provision import SYSTEM_GROUP, provision_estate
+from estate.findings import estate_findings
 from fairlane.settings import Settings
 from tests.integration.pulsar_helpers import bookies_of
 from tests.integration.worker_crew import eventually

@@ -11,14 +11,14 @@ import pytest
 
 from backends.pulsar.admin import PulsarAdmin
 from backends.pulsar.client import close, connect
-from backends.pulsar.estate.bundles import BundleAdmin
 from backends.pulsar.provision import deprovision, provision
 from backends.pulsar.silence import CHECK_S, CHECKS
 from backends.settings import PulsarSettings
 from benchmarks.estate.servers import EstateServers
 from benchmarks.estate.steady_lanes import SteadyLanes
 from dispatcher.wire.topics import Topics
-from estate.placement import bundles_for, equal_bundles, spread_of_lane
+from estate.facts.bundles import BundleAdmin
+from estate.plans.placement import bundles_for, equal_bundles, spread_of_lane
 from fairlane.cli.base import exit_codes
 from fairlane.cli.main import run
 from fairlane.settings import Settings
@@ -159,7 +159,7 @@ def _stopped(moved: Moved) -> bool:
 
 
 def test_a_second_run_on_this_machine_is_refused(moved: Moved, estate: EstateServers) -> None:
-    from fairlane.estate.move_journals import MoveJournals
+    from estate.moves.move_journals import MoveJournals
 
     with MoveJournals(moved.settings.home_folder / "moves").run():
         error = moved.call("drain", estate.broker_web("broker-2"), code=exit_codes.REFUSED)[1]

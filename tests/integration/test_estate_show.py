@@ -4,7 +4,7 @@ from typing import Any
 
 from benchmarks.estate.servers import EstateServers
 from benchmarks.estate.steady_lanes import steady_lanes
-from fairlane.estate.view import EstateView, EstateViewer
+from estate.view import EstateView, EstateViewer
 from fairlane.settings import Settings
 from tests.integration.worker_crew import eventually
 

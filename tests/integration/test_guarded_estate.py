@@ -13,16 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from backends.pulsar.estate.bundles import BundleAdmin
-from backends.pulsar.estate.provision import provision_estate
-from backends.redis.estate.guard_states import GuardStates
 from backends.redis.view import open_view
 from benchmarks.estate.servers import EstateServers
 from benchmarks.estate.steady_lanes import steady_lanes
-from estate.node_life import Intent, NodeRecord, decode_nodes
+from estate.facts.bundles import BundleAdmin
+from estate.facts.guard_states import GuardStates
+from estate.facts.provision import provision_estate
+from estate.moves.move_facts import is_heartbeat
+from estate.rules.node_life import Intent, NodeRecord, decode_nodes
+from estate.view import EstateView, EstateViewer
 from fairlane.cli.base import exit_codes
-from fairlane.estate.move_facts import is_heartbeat
-from fairlane.estate.view import EstateView, EstateViewer
 from fairlane.settings import Settings
 from fairlane.stack.estate.shape import EstateShape
 from tests.integration.worker_crew import environment

@@ -17,22 +17,22 @@ import pytest
 
 from backends.pulsar.admin import PulsarAdmin
 from backends.pulsar.client import connect, topics
-from backends.pulsar.estate.bundles import BundleAdmin
-from backends.pulsar.estate.provision import provision_estate
 from backends.system_clock import SystemClock
 from benchmarks.estate.servers import SHAPE, EstateServers
 from benchmarks.estate.steady_lanes import steady_lanes
 from dispatcher.analysis.finding import Finding
 from dispatcher.wire.topics import Topics
+from estate.facts.bundles import BundleAdmin
+from estate.facts.provision import provision_estate
 from estate.sizing.figures import texts_of
 from estate.sizing.memory import JavaMemory
 from estate.sizing.needs import MIB, ClusterNeeds, parse_machines
 from estate.sizing.plan import plan_cluster
 from estate.sizing.settings import bookie_settings, broker_settings
+from estate.view import EstateView, EstateViewer
 from fairlane.checks.doctor import examine
 from fairlane.cli.base import exit_codes
 from fairlane.cli.main import run
-from fairlane.estate.view import EstateView, EstateViewer
 from fairlane.isolation import isolated, provisioned
 from fairlane.local_stack import cache_folder
 from fairlane.settings import Settings

@@ -20,8 +20,8 @@ from backends.system_clock import SystemClock
 from benchmarks.estate.servers import EstateServers
 from dispatcher.model.task import PushTask
 from dispatcher.model.tier import Tier
-from estate.incidents import Incident
-from fairlane.estate.capture import take_capture
+from estate.capture import take_capture
+from estate.rules.incidents import Incident
 from fairlane.settings import Settings
 from producers.client import PushClient
 from tests.integration.pulsar_helpers import bookies_of

@@ -15,7 +15,7 @@ def world() -> EngineWorld:
 @pytest.fixture(autouse=True)
 def no_pause_between_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the first look at an estate ask twice without waiting in between."""
-    monkeypatch.setattr("backends.pulsar.estate.reader.FIRST_SPAN_S", 0.0)
+    monkeypatch.setattr("estate.facts.reader.FIRST_SPAN_S", 0.0)
 
 
 @pytest.fixture

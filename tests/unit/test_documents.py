@@ -16,7 +16,7 @@ from dispatcher.model.view import TaskView
 from dispatcher.ports import BatchChannel
 from dispatcher.wire.envelope import Envelope, encode_message
 from dispatcher.wire.outcome import ALL_SENT, OUTCOME_NAMES, Report
-from estate.node_life import NODE_LIFE
+from estate.rules.node_life import NODE_LIFE
 from fairlane.cli.main import COMMANDS, cli
 from tests.unit.consumers.envelopes import envelope
 

@@ -4,7 +4,7 @@ import pytest
 
 from dispatcher.model.lifecycle import TASK, WORKER, Lifecycle
 from dispatcher.model.view import ENDED_STATES, STATES
-from estate.node_life import NODE_LIFE
+from estate.rules.node_life import NODE_LIFE
 
 ENDS = [
     (TASK, set(ENDED_STATES)),

@@ -13,11 +13,11 @@ import urllib3
 
 from backends.bounded import Bounds, open_http
 from backends.pulsar.admin import PulsarAdmin
-from backends.pulsar.estate.bookie_switch import BookieSwitch
 from backends.redis.faults import NoPrimary
 from backends.redis.sentinel import Sentinels, asker
 from backends.settings import PulsarSettings
 from dispatcher.model.errors import FairlaneError
+from estate.facts.bookie_switch import BookieSwitch
 from tests.unit.odd_server import CHUNK, SENTINEL, WEB, OddServer, odd_server
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -30,7 +30,7 @@ MAX_SENT = 200 << 20
 @pytest.fixture(autouse=True)
 def small_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("backends.pulsar.admin.PULSAR_BYTES", SMALL.max_bytes)
-    monkeypatch.setattr("backends.pulsar.estate.bookie_switch.NODE", SMALL)
+    monkeypatch.setattr("estate.facts.bookie_switch.NODE", SMALL)
     monkeypatch.setattr("backends.redis.sentinel.SENTINEL_BYTES", SMALL.max_bytes)
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from backends.pulsar.estate.questions import Depth
-from backends.pulsar.estate.reader import EstateReader
 from backends.settings import PulsarSettings
 from dispatcher.model.errors import InvalidInput
 from dispatcher.wire.topics import Topics
-from estate.cluster import BookieMode, Estate, LoadManager
-from estate.reading import estate_of
+from estate.facts.questions import Depth
+from estate.facts.reader import EstateReader
+from estate.rules.cluster import BookieMode, Estate, LoadManager
+from estate.rules.reading import estate_of
 from tests.unit.backends.estate_site import bookie, broker, serve_estate, serving
 
 ALL = Depth.SETTINGS | Depth.TOPICS | Depth.STORAGE

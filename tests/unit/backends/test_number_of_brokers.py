@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from backends.pulsar.estate.answers import BROKERS_PROPERTY, NAMES_PROPERTY
-from backends.pulsar.estate.provision import provision_estate
 from backends.settings import EstateSettings, PulsarSettings
+from estate.facts.answers import BROKERS_PROPERTY, NAMES_PROPERTY
+from estate.facts.provision import provision_estate
 from tests.unit.backends.estate_site import POLICIES, serving
 
 A, B, C = "a:1", "b:1", "c:1"

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dispatcher.model.errors import InvalidInput, Refused
-from estate.balance import (
+from estate.plans.balance import (
     CLOSE_ENOUGH,
     MIN_GAIN,
     Goal,
@@ -21,7 +21,7 @@ from estate.balance import (
     require_no_worse,
     spread_of,
 )
-from estate.cluster import BrokerLoad, BundleLoad, Estate, Usage
+from estate.rules.cluster import BrokerLoad, BundleLoad, Estate, Usage
 
 weights = st.one_of(st.just(0.0), st.floats(0.001, 1e9), st.integers(0, 20).map(float))
 

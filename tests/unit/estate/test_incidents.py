@@ -3,7 +3,7 @@
 from typing import Any
 
 from backends.pulsar.lane_stats import LaneStats
-from estate.incidents import Incident, blocked_lanes, joined, stuck_lanes
+from estate.rules.incidents import Incident, blocked_lanes, joined, stuck_lanes
 from tests.records import lane_stats
 from tests.unit.tasks import task_view
 

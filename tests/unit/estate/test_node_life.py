@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatcher.model.errors import InvalidInput
-from estate.node_life import NODE_LIFE, Intent, NodeKind, NodeRecord, decode_nodes, encode_nodes
+from estate.rules.node_life import NODE_LIFE, Intent, NodeKind, NodeRecord, decode_nodes, encode_nodes
 
 EVENTS = sorted({event for events in NODE_LIFE.transitions.values() for event in events})
 records = st.builds(

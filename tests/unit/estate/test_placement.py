@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatcher.model.errors import InvalidInput
-from estate.placement import (
+from estate.plans.placement import (
     SPREADING_BUNDLES,
     BundleRange,
     bundle_of,

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from dispatcher.analysis.finding import Level
-from estate.cluster import (
+from estate.rules.check import check_estate
+from estate.rules.cluster import (
     BookieMode,
     BookieState,
     BrokerLoad,
@@ -19,7 +20,6 @@ from estate.cluster import (
     StraySubscription,
     Usage,
 )
-from estate.rules.check import check_estate
 from estate.rules.expectations import Expectations
 
 GOOD = {

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from estate.cluster import BookieState, BrokerLoad, Estate
-from estate.stages import SERVICE_STAGES, ServiceStage, stages_of
+from estate.rules.cluster import BookieState, BrokerLoad, Estate
+from estate.rules.stages import SERVICE_STAGES, ServiceStage, stages_of
 
 times_ms = st.one_of(st.none(), st.floats(0, 1e5))
 

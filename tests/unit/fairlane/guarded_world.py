@@ -5,17 +5,17 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from backends.redis.estate.guard_states import GUARD_JOB, GuardStates
 from backends.redis.job_locks import JobLocks
 from consumers.upkeep.held_jobs import HeldJobs
 from dispatcher.model.errors import Unreachable
-from estate.cluster import BookieMode, BookieState, BrokerLoad, Estate, NamespaceState
-from estate.incidents import Incident
-from estate.node_life import NodeKind, NodeRecord, decode_nodes
-from estate.node_looks import ProbeLook
-from estate.verdicts import JudgeSettings
-from fairlane.estate.guard import Guard, GuardPorts, GuardSettings
-from fairlane.estate.guard_process import ELECTION
+from estate.facts.guard_states import GUARD_JOB, GuardStates
+from estate.guard.guard import Guard, GuardPorts, GuardSettings
+from estate.guard.process import ELECTION
+from estate.rules.cluster import BookieMode, BookieState, BrokerLoad, Estate, NamespaceState
+from estate.rules.incidents import Incident
+from estate.rules.node_life import NodeKind, NodeRecord, decode_nodes
+from estate.rules.node_looks import ProbeLook
+from estate.rules.verdicts import JudgeSettings
 from tests.unit.views import LostRedis, view_of
 from tests.virtual_clock import VirtualClock
 

@@ -6,11 +6,11 @@ import pytest
 from backends.settings import EstateSettings, PulsarSettings, RedisSettings
 from backends.system_clock import SystemClock
 from dispatcher.analysis.finding import Finding
-from estate.guarded import Guarded
-from estate.node_life import NodeKind, NodeRecord
+from estate.facts.look import judge_settings, read_guarded
+from estate.findings import estate_findings
+from estate.rules.guarded import Guarded
+from estate.rules.node_life import NodeKind, NodeRecord
 from fairlane.checks import doctor
-from fairlane.estate.findings import estate_findings
-from fairlane.estate.look import judge_settings, read_guarded
 from fairlane.settings import Settings
 from tests.unit.command_line import CommandLine
 
@@ -43,14 +43,14 @@ def test_each_request_to_pulsar_has_a_limit(given_s: float, limit_s: float, monk
         return []
 
     monkeypatch.setattr("backends.pulsar.provision.check", checked)
-    monkeypatch.setattr("fairlane.estate.findings.estate_findings", checked)
+    monkeypatch.setattr("estate.findings.estate_findings", checked)
     monkeypatch.setattr(doctor, "view_findings", checked)
     doctor.examine(Settings(pulsar=PulsarSettings(operation_timeout_s=given_s)), SystemClock())
     assert limits == [limit_s] * 3
 
 
 def findings(monkeypatch: pytest.MonkeyPatch, guarded: Guarded, *, guard: bool) -> list[str]:
-    monkeypatch.setattr("fairlane.estate.findings.read_guarded", lambda _: guarded)
+    monkeypatch.setattr("estate.findings.read_guarded", lambda _: guarded)
     settings = Settings(pulsar=NOWHERE, estate=EstateSettings(guard=guard))
     return [one.what for one in estate_findings(settings) if "guard" in one.what]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from backends.pulsar.estate.answers import BROKERS_PROPERTY, NAMES_PROPERTY
+from estate.facts.answers import BROKERS_PROPERTY, NAMES_PROPERTY
 from simulator.redis.server import MemoryRedis
 from simulator.world import view_in
 from tests.unit.backends.estate_site import BROKER_METRICS, bookie, broker, serve_estate

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from dispatcher.model.errors import InvalidInput, Refused, Unreachable
-from estate.node_life import Intent
+from estate.rules.node_life import Intent
 from tests.unit.fairlane.guarded_world import EstateInMemory, GuardedWorld, Killed
 
 SLOW = "bookie/b2:1"

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from backends.pulsar.estate import bookie_switch
-from backends.pulsar.estate.bookie_switch import BookieSwitch
-from backends.pulsar.estate.node_probes import BookieProbe
 from dispatcher.model.errors import InvalidInput, Refused, Unreachable
-from estate.node_life import NodeKind
-from fairlane.estate.guard_actions import NodeActions
+from estate.facts import bookie_switch
+from estate.facts.bookie_switch import BookieSwitch
+from estate.facts.node_probes import BookieProbe
+from estate.guard.actions import NodeActions
+from estate.rules.node_life import NodeKind
 from tests.unit.backends.estate_site import serving
 
 NAMES = ["127.0.0.2:3181", "127.0.0.3:3181", "127.0.0.4:3181", "127.0.0.5:3181"]

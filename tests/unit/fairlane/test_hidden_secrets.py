@@ -30,9 +30,9 @@ from dispatcher.model.shown import MASK, hide, without_credentials
 from dispatcher.model.values import text_of
 from dispatcher.verdicts import error_text, read_reports
 from dispatcher.wire.outcome import RETRY, Report, Verdict
+from estate.masking import Masker
 from fairlane.cli.base.output import Output, say
 from fairlane.cli.main import run
-from fairlane.estate.masking import Masker
 from fairlane.logging import configure_logging, masked
 from fairlane.setting_groups import LogSettings
 from fairlane.settings import load_settings

@@ -2,10 +2,10 @@
 
 import pytest
 
-from backends.pulsar.estate.bundles import BrokerBundles
 from backends.pulsar.lane_stats import TopicStats
-from estate.placement import equal_bundles, hash_of
-from fairlane.estate.move_facts import facts_of, unmeasured_namespaces
+from estate.facts.bundles import BrokerBundles
+from estate.moves.move_facts import facts_of, unmeasured_namespaces
+from estate.plans.placement import equal_bundles, hash_of
 
 TOPIC = "persistent://t/tasks-0/task-1"
 [BUNDLE] = [f"t/tasks-0/{one.name}" for one in equal_bundles(4) if one.holds(hash_of(TOPIC))]

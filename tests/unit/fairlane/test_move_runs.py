@@ -14,14 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backends.pulsar.estate.bundles import BundleAdmin
 from backends.settings import PulsarSettings
 from dispatcher.model.errors import InvalidInput, NotFound, Refused
-from estate.balance import Move, MovePlan
+from estate.cli.moving import summary_of
+from estate.facts.bundles import BundleAdmin
+from estate.moves.move_journals import MoveJournals
+from estate.moves.moves import FIRST_PAUSE_S, TRIES, Attempt, MoveProgress, MoveRunner, MoveState, move_bundle
+from estate.plans.balance import Move, MovePlan
 from fairlane.cli.base import exit_codes
-from fairlane.cli.estate.moving import summary_of
-from fairlane.estate.move_journals import MoveJournals
-from fairlane.estate.moves import FIRST_PAUSE_S, TRIES, Attempt, MoveProgress, MoveRunner, MoveState, move_bundle
 from tests.unit.backends.estate_site import serving
 from tests.unit.command_line import CommandLine
 

@@ -7,12 +7,12 @@ from contextlib import contextmanager
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from backends.pulsar.estate.node_probes import PROBE_LIMIT_S
 from backends.system_clock import SystemClock
 from dispatcher.model.errors import FairlaneError, Refused, Unreachable
-from estate.node_looks import ProbeLook
-from fairlane.estate.guard_metrics import GuardCollector
-from fairlane.estate.probes import NodeProbe, ProbeFigures, Probes
+from estate.facts.node_probes import PROBE_LIMIT_S
+from estate.guard.metrics import GuardCollector
+from estate.guard.probes import NodeProbe, ProbeFigures, Probes
+from estate.rules.node_looks import ProbeLook
 from tests.unit.consumers.fakes import eventually
 from tests.unit.fairlane.guarded_world import GuardedWorld
 

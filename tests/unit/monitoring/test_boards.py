@@ -10,7 +10,7 @@ import yaml
 
 from backends.settings import EstateSettings
 from dispatcher.model.tier import TIERS
-from estate.node_life import NODE_LIFE
+from estate.rules.node_life import NODE_LIFE
 from tests.monitoring import FOLDER, ROOT, alerts, expressions, metrics_of, rules, texts
 from tests.unit.test_documents import anchors
 

@@ -15,9 +15,9 @@ from unittest.mock import Mock
 
 import pytest
 
-from estate.incidents import Incident
-from fairlane.estate import capture
-from fairlane.estate.capture import KEPT_ARCHIVES, CaptureFailed, take_capture
+from estate import capture
+from estate.capture import KEPT_ARCHIVES, CaptureFailed, take_capture
+from estate.rules.incidents import Incident
 from fairlane.settings import Settings
 from tests.unit.backends.estate_site import bookie, broker, serve_estate
 from tests.virtual_clock import VirtualClock

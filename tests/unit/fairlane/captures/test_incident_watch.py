@@ -12,10 +12,10 @@ import pytest
 from backends.redis.registry.registry import Registry
 from backends.redis.workers import Workers
 from dispatcher.model.errors import Unreachable
-from estate.incidents import STUCK_MS, Incident
-from fairlane.estate import incident_watch
-from fairlane.estate.capture import CaptureFailed
-from fairlane.estate.incident_watch import OVER_S, IncidentWatch
+from estate.capture import CaptureFailed
+from estate.guard import incident_watch
+from estate.guard.incident_watch import OVER_S, IncidentWatch
+from estate.rules.incidents import STUCK_MS, Incident
 from fairlane.settings import Settings
 from tests import records
 from tests.actors import running

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatcher.model.shown import MASK
-from fairlane.estate.masking import Masker, secrets_in
+from estate.masking import Masker, secrets_in
 
 PLAIN = Masker()
 

@@ -1,0 +1,1 @@
+"""Plans of moves, as pure rules: which bundle goes to which broker. No I/O."""

@@ -1,0 +1,255 @@
+"""Plans of moves of bundles between brokers.
+
+A broker of a plan either gives or takes, never both. So whichever moves are left out or fail, and in whatever order the
+others are made, no broker ever carries more than the most loaded one did before. Only a drain may raise the largest
+load: the bundles of the drained broker must go somewhere.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from dispatcher.model.errors import InvalidInput, Refused
+from estate.rules.cluster import BrokerLoad, Estate
+
+CLOSE_ENOUGH = 0.1
+"""Loads within this part of their mean are not moved any more: each move closes its lanes for up to half a second."""
+MIN_GAIN = 0.01
+"""A move that narrows the spread by less than this part of the mean load is not worth its pause."""
+_ROUNDING = 1e-9
+
+
+class Goal(StrEnum):
+    """The load that a plan levels."""
+
+    BYTES = "bytes"
+    """Bytes per second in and out."""
+    LANES = "lanes"
+    """Number of topics."""
+    CPU = "cpu"
+    """CPU, as each broker's is divided between its bundles by their messages."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A bundle with the weight that counts for the goal."""
+
+    bundle: str
+    """tenant/namespace/range."""
+    broker: str
+    """Its owner."""
+    weight: float
+
+
+@dataclass(frozen=True)
+class Move:
+    """One planned move."""
+
+    bundle: str
+    """tenant/namespace/range."""
+    source: str
+    """The broker that owns it."""
+    target: str
+    """The broker that should own it."""
+    weight: float = 0.0
+
+
+@dataclass(frozen=True)
+class MovePlan:
+    """Moves, largest first, and the load of each broker before and after them."""
+
+    moves: tuple[Move, ...]
+    before: Mapping[str, float]
+    after: Mapping[str, float]
+
+    def with_only(self, made: Collection[Move]) -> "MovePlan":
+        """Return the plan as it was carried out: the loads afterwards are those of the moves that were made."""
+        return replace(self, after=_after(made, self.before))
+
+    @property
+    def spread_before(self) -> float:
+        return spread_of(self.before)
+
+    @property
+    def spread_after(self) -> float:
+        return spread_of(self.after)
+
+
+def spread_of(loads: Mapping[str, float]) -> float:
+    """Return the difference between the largest and the smallest load, as a part of their mean; 0 without load."""
+    mean = sum(loads.values()) / len(loads) if loads else 0.0
+    return (max(loads.values()) - min(loads.values())) / mean if mean > 0 else 0.0
+
+
+# ---------------------------------------------------------------- weights
+def pieces_of(estate: Estate, goal: Goal, tenant: str | None = None) -> list[Piece]:
+    """Return the bundles of an estate with their weights. tenant: only the bundles of this one.
+
+    Bundles that no broker owns are not among them: they are loaded at the first use, wherever Pulsar likes.
+    """
+    return [
+        Piece(bundle.name, broker.name, weight)
+        for broker in estate.brokers
+        for bundle, weight in zip(broker.bundles, _weights(broker, goal), strict=True)
+        if tenant is None or bundle.namespace.partition("/")[0] == tenant
+    ]
+
+
+def _weights(broker: BrokerLoad, goal: Goal) -> list[float]:
+    if goal is Goal.LANES:
+        return [float(bundle.topics) for bundle in broker.bundles]
+    if goal is Goal.BYTES:
+        return [bundle.bytes_in + bundle.bytes_out for bundle in broker.bundles]
+    messages = [bundle.messages_in + bundle.messages_out for bundle in broker.bundles]
+    if broker.cpu is None or not sum(messages):
+        return [0.0] * len(messages)
+    return [broker.cpu.used * each / sum(messages) for each in messages]
+
+
+def loads_of(pieces: Iterable[Piece], brokers: Collection[str]) -> dict[str, float]:
+    """Return the load of each broker, also of those without a bundle."""
+    loads = dict.fromkeys(brokers, 0.0)
+    for piece in pieces:
+        loads[piece.broker] = loads.get(piece.broker, 0.0) + piece.weight
+    return loads
+
+
+# ---------------------------------------------------------------- balance
+def plan_balance(
+    pieces: Sequence[Piece], brokers: Collection[str], fixed: Mapping[str, float] | None = None
+) -> MovePlan:
+    """Return the moves that level the load of brokers, largest bundles first.
+
+    No move can be left out of the plan without a wider spread that is not close enough either.
+    brokers: those that may take and give; a bundle on another one stays. fixed: load of a broker that is not moved.
+    Raises InvalidInput for weights that are negative or no number.
+    """
+    _check(pieces)
+    before = loads_of((piece for piece in pieces if piece.broker in brokers), brokers)
+    for broker, load in (fixed or {}).items():
+        if broker in before:
+            before[broker] += load
+    moves = _greedy([piece for piece in pieces if piece.broker in brokers], dict(before))
+    moves = _without_needless(moves, before)
+    return _plan(moves, before)
+
+
+def _check(pieces: Iterable[Piece]) -> None:
+    for piece in pieces:
+        if not 0 <= piece.weight < float("inf"):
+            raise InvalidInput(f"balance: bundle {piece.bundle} has the load {piece.weight}.")
+
+
+def _greedy(pieces: Sequence[Piece], loads: dict[str, float]) -> list[Move]:
+    """Move from the most loaded giver to the least loaded taker until they are close, or no move helps."""
+    left = {broker: [piece for piece in pieces if piece.broker == broker] for broker in loads}
+    moves: list[Move] = []
+    givers, takers = set(loads), set(loads)
+    while spread_of(loads) > CLOSE_ENOUGH:
+        move = _best_move(left, loads, givers, takers)
+        if move is None:
+            return moves
+        moves.append(move)
+        _apply(move, loads)
+        left[move.source] = [piece for piece in left[move.source] if piece.bundle != move.bundle]
+        givers.discard(move.target)
+        takers.discard(move.source)
+    return moves
+
+
+def _best_move(
+    left: Mapping[str, list[Piece]], loads: Mapping[str, float], givers: AbstractSet[str], takers: AbstractSet[str]
+) -> Move | None:
+    """Return the move that levels a pair of brokers best: from the most loaded one that has such a move."""
+    for source in sorted(givers, key=lambda broker: (-loads[broker], broker)):
+        for target in sorted(takers - {source}, key=lambda broker: (loads[broker], broker)):
+            gap = loads[source] - loads[target]
+            # A bundle of nearly the whole gap would only change the places of the two.
+            fitting = [piece for piece in left[source] if 0 < piece.weight < gap * (1 - MIN_GAIN)]
+            if fitting:
+                best = min(fitting, key=lambda piece: (abs(gap / 2 - piece.weight), -piece.weight, piece.bundle))
+                return Move(best.bundle, source, target, best.weight)
+    return None
+
+
+def _apply(move: Move, loads: dict[str, float]) -> None:
+    loads[move.source] -= move.weight
+    loads[move.target] += move.weight
+
+
+def _without_needless(moves: Sequence[Move], before: Mapping[str, float]) -> list[Move]:
+    """Leave out moves, the smallest first, as long as the result is close enough or no worse without them."""
+    kept = sorted(moves, key=lambda move: (-move.weight, move.bundle))
+    bound = min(max(CLOSE_ENOUGH, spread_of(_after(kept, before)) + MIN_GAIN), spread_of(before))
+    for move in reversed(list(kept)):
+        fewer = [one for one in kept if one is not move]
+        if spread_of(_after(fewer, before)) <= bound + _ROUNDING:
+            kept = fewer
+    return kept
+
+
+def _after(moves: Iterable[Move], before: Mapping[str, float]) -> dict[str, float]:
+    loads = dict(before)
+    for move in moves:
+        _apply(move, loads)
+    return loads
+
+
+def _plan(moves: Sequence[Move], before: Mapping[str, float]) -> MovePlan:
+    ordered = sorted(moves, key=lambda move: (-move.weight, move.bundle))
+    return MovePlan(tuple(ordered), dict(before), _after(ordered, before))
+
+
+# ---------------------------------------------------------------- drain
+def plan_drain(pieces: Sequence[Piece], brokers: Collection[str], drained: str) -> MovePlan:
+    """Return the moves that empty a broker: largest bundles first, each to the least loaded of the others.
+
+    Bundles without load are divided by number. brokers: those that may take. Raises Refused if there is no other one.
+    """
+    _check(pieces)
+    takers = sorted(set(brokers) - {drained})
+    if not takers:
+        raise Refused(f"There is no broker but {drained} that could take its bundles.", "Start another one first.")
+    before = loads_of((piece for piece in pieces if piece.broker in {*takers, drained}), {*takers, drained})
+    loads, counts = dict(before), Counter(piece.broker for piece in pieces)
+    moves = []
+    for piece in sorted(pieces, key=lambda piece: (-piece.weight, piece.bundle)):
+        if piece.broker != drained:
+            continue
+        target = min(takers, key=lambda broker: (loads[broker], counts[broker], broker))
+        moves.append(Move(piece.bundle, drained, target, piece.weight))
+        _apply(moves[-1], loads)
+        counts[target] += 1
+    return _plan(moves, before)
+
+
+def require_no_worse(plan: MovePlan) -> MovePlan:
+    """Return the plan. Raises Refused if it would load a broker more than the most loaded one is now."""
+    largest, broker = max(((load, broker) for broker, load in plan.after.items()), default=(0.0, ""))
+    allowed = max(plan.before.values(), default=0.0)
+    if largest > allowed * (1 + _ROUNDING):
+        raise Refused(
+            f"The plan would load {broker} with {largest:,.0f}; the most loaded broker has {allowed:,.0f} now.",
+            "Add a broker, or allow it with --yes.",
+        )
+    return plan
+
+
+# ---------------------------------------------------------------- hot bundles
+def hot_bundles(pieces: Sequence[Piece], plan: MovePlan) -> list[Piece]:
+    """Return the bundles that keep a plan from levelling the load: only a split helps, largest first.
+
+    They are the largest bundles of brokers that are above the mean after the plan, if they weigh more than the gap.
+    """
+    mean = sum(plan.after.values()) / len(plan.after) if plan.after else 0.0
+    moved = {move.bundle: move.target for move in plan.moves}
+    there = [replace(piece, broker=moved.get(piece.bundle, piece.broker)) for piece in pieces]
+    hot = []
+    for broker, load in plan.after.items():
+        own = [piece for piece in there if piece.broker == broker]
+        largest = max(own, key=lambda piece: piece.weight, default=None)
+        if largest is not None and load > mean * (1 + CLOSE_ENOUGH) and largest.weight > load - mean:
+            hot.append(largest)
+    return sorted(hot, key=lambda piece: -piece.weight)

@@ -1,1 +1,0 @@
-"""The Pulsar estate, looked at and acted on: what `estate` decides is carried out here."""
