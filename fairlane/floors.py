@@ -12,10 +12,10 @@ COMMANDS = {
     "fake": "fairlane.cli.setup.fake:fake",
     "simulate": "fairlane.cli.simulate.simulate:simulate",
     "estate": "estate.cli.estate:estate",
-    "backlog": "fairlane.cli.tables.backlog:backlog",
-    "ingest": "fairlane.cli.tables.ingest:ingest",
-    "journal": "fairlane.cli.tables.journal:journal",
-    "reconcile": "fairlane.cli.tables.reconcile:reconcile",
+    "backlog": "spark_jobs.cli.backlog:backlog",
+    "ingest": "spark_jobs.cli.ingest:ingest",
+    "journal": "spark_jobs.cli.journal:journal",
+    "reconcile": "spark_jobs.cli.reconcile:reconcile",
 }
 """The commands."""
 TUNE_CLUSTER = "estate.cli.tune_cluster:cluster"

@@ -1,6 +1,6 @@
 """Spark jobs that turn tables into tasks and explain the backlog, and a data source to write to.
 
-Only this package imports pyspark. Its commands are in `fairlane.cli.tables`.
+Only this package imports pyspark. Its commands are in `spark_jobs.cli`.
 
 >>> from spark_jobs import SessionSettings, make_session
 >>> spark = make_session(SessionSettings(app_name="sale"))

@@ -2,7 +2,7 @@
 
 from html import escape
 
-from dispatcher.pages import page as html
+from fairlane.pages import page as html
 from simulator.show.pictures import shares, task_shares, timeline
 from simulator.show.tables import TIERS, note, sections
 from simulator.verdict.result import Result

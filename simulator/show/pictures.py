@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import TypeVar
 
-from dispatcher.pages.picture import (
+from fairlane.pages.picture import (
     ROOM,
     ROW_LEFT,
     TIER_COLOURS,

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from dispatcher.model.pools import TOTAL
-from dispatcher.pages.picture import (
+from fairlane.pages.picture import (
     LEFT,
     OTHER_COLOUR,
     RIGHT,

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from html import escape
 
 from dispatcher.model.values import NOTHING, counted, duration
-from dispatcher.pages import page as html
+from fairlane.pages import page as html
 from spark_jobs.backlog import pictures as pictures_of
 from spark_jobs.backlog.causes import ADVICE, MEANINGS, UNKNOWN
 from spark_jobs.backlog.report import BacklogGroup, BacklogReport, TaskBacklog, Waits, span

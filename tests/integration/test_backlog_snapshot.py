@@ -19,7 +19,7 @@ from dispatcher.model.errors import Unreachable
 from dispatcher.wire.envelope import encode_envelope
 from dispatcher.wire.topics import topics_of_lane
 from fairlane import PushClient, PushTask, Settings
-from fairlane.figures.snapshot import BacklogSnapshotter
+from spark_jobs.backlog.snapshot_loop import BacklogSnapshotter
 from tests.integration.lane_helpers import envelope
 from tests.integration.pulsar_helpers import Tenant
 from tests.integration.worker_crew import audience, crew, eventually, push

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from dispatcher.model.errors import Unreachable
 from dispatcher.model.shown import MASK, escaped, without_credentials
 from dispatcher.model.values import text_of
-from dispatcher.pages.picture import text as svg_text
 from fairlane.cli.base.output import say
 from fairlane.logging import JsonFormatter, TextFormatter
+from fairlane.pages.picture import text as svg_text
 
 EVIL = "gone\x1b[2J\nsent to a\u202eb\x00"
 SHOWN = "gone\\x1b[2J\\nsent to a\\u202eb\\x00"

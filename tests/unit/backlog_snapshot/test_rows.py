@@ -10,8 +10,8 @@ from backends.pulsar.broker_lanes import BrokerAnswer
 from backends.redis.backlog import BacklogState, BacklogTask, ClaimedTargets
 from dispatcher.model.errors import Refused, Unreachable
 from dispatcher.model.view import TargetCounts, TierStats, WorkerBeat
-from fairlane.figures.snapshot import SnapshotSeries
-from fairlane.figures.snapshot_row import Taken, kind_of_lane, snapshot_row
+from spark_jobs.backlog.snapshot_loop import SnapshotSeries
+from spark_jobs.backlog.snapshot_row import Taken, kind_of_lane, snapshot_row
 from tests import records
 from tests.actors import Waits
 from tests.unit.tasks import task_view

@@ -9,9 +9,9 @@ import pytest
 from backends.addresses import Address
 from backends.settings import RedisSettings
 from dispatcher.model.errors import InvalidInput, Unreachable
-from fairlane.cli.tables.ingest import _forms, _options
-from fairlane.cli.tables.reconcile import _compared, _with_live
 from fairlane.settings import Settings
+from spark_jobs.cli.ingest import _forms, _options
+from spark_jobs.cli.reconcile import _compared, _with_live
 
 
 @pytest.mark.parametrize(("url", "reason"), [

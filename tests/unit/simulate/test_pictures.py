@@ -7,7 +7,7 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from dispatcher.pages.picture import RIGHT, WIDTH, legend, tick
+from fairlane.pages.picture import RIGHT, WIDTH, legend, tick
 from simulator.run.run import SimulatedRun
 from simulator.scenario.library import check
 from simulator.show.page import page

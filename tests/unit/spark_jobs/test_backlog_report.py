@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
-from dispatcher.pages.picture import legend, short, time_ticks
+from fairlane.pages.picture import legend, short, time_ticks
 from spark_jobs.backlog import pictures as backlog_pictures
 from spark_jobs.backlog.causes import ADVICE, MEANINGS, grouped, mixed
 from spark_jobs.backlog.facts import Facts, ReportOptions

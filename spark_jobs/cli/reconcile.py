@@ -13,9 +13,9 @@ from fairlane.cli.base.completion import task_ids
 from fairlane.cli.base.connect import settings_of
 from fairlane.cli.base.exit_codes import FAILURE
 from fairlane.cli.base.output import Output, output_option, say
-from fairlane.cli.tables.backlog import tables_option
-from fairlane.cli.tables.spark_session import SparkOptions, spark_options
-from fairlane.cli.tables.table_source import names_of, source_of, source_options
+from spark_jobs.cli.backlog import tables_option
+from spark_jobs.cli.spark_session import SparkOptions, spark_options
+from spark_jobs.cli.table_source import names_of, source_of, source_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -11,8 +11,8 @@ from fairlane.cli.base.arguments import BYTE_SIZE, DURATION
 from fairlane.cli.base.groups import CommandGroup
 from fairlane.cli.base.invocation import pass_settings
 from fairlane.cli.base.output import Output, output_option, say
-from fairlane.cli.tables.backlog import tables_option
-from fairlane.cli.tables.spark_session import SparkOptions, spark_options
+from spark_jobs.cli.backlog import tables_option
+from spark_jobs.cli.spark_session import SparkOptions, spark_options
 
 if TYPE_CHECKING:
     from fairlane.settings import Settings

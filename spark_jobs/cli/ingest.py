@@ -13,9 +13,9 @@ from dispatcher.model.errors import InvalidInput
 from fairlane.cli.base.arguments import FRACTION
 from fairlane.cli.base.invocation import pass_settings
 from fairlane.cli.base.output import Output, output_option, say
-from fairlane.cli.tables.backlog import tables_option
-from fairlane.cli.tables.spark_session import SparkOptions, spark_options
-from fairlane.cli.tables.table_source import names_of, source_of, source_options, suppress_of
+from spark_jobs.cli.backlog import tables_option
+from spark_jobs.cli.spark_session import SparkOptions, spark_options
+from spark_jobs.cli.table_source import names_of, source_of, source_options, suppress_of
 
 if TYPE_CHECKING:
     from fairlane.settings import Settings

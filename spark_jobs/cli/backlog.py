@@ -13,18 +13,18 @@ from fairlane.cli.base.connect import settings_of
 from fairlane.cli.base.groups import CommandGroup
 from fairlane.cli.base.options import F
 from fairlane.cli.base.output import Output, output_option, report_option, say
-from fairlane.cli.tables.spark_session import running
+from spark_jobs.cli.spark_session import running
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rich.console import RenderableType
 
-    from fairlane.figures.snapshot import BacklogSnapshotter
     from fairlane.settings import Settings
     from spark_jobs.backlog.facts import ReportOptions
     from spark_jobs.backlog.report import BacklogReport
     from spark_jobs.backlog.snapshot_files import FileSettings
+    from spark_jobs.backlog.snapshot_loop import BacklogSnapshotter
     from spark_jobs.backlog.tables import Section
 
 MIN_EVERY_S = 1.0
@@ -95,7 +95,7 @@ def _snapshotter(settings: "Settings", every_s: float) -> Iterator["BacklogSnaps
     from backends.redis.backlog import BacklogReader
     from backends.redis.view import open_view
     from backends.system_clock import SystemClock
-    from fairlane.figures.snapshot import BacklogSnapshotter
+    from spark_jobs.backlog.snapshot_loop import BacklogSnapshotter
 
     clock = SystemClock()
     lanes = BrokerLanes(settings.pulsar, topics(settings.pulsar), clock)
@@ -127,9 +127,9 @@ def _once(settings: "Settings", files: "FileSettings", every_s: float, output: O
 
 def _series(settings: "Settings", files: "FileSettings", every_s: float) -> None:
     from backends.system_clock import SystemClock
-    from fairlane.figures.snapshot import SnapshotSeries
     from fairlane.worker.process.stop_signal import stop_on_signals
     from spark_jobs.backlog.snapshot_files import SnapshotFiles
+    from spark_jobs.backlog.snapshot_loop import SnapshotSeries
 
     stop = stop_on_signals()
     with _snapshotter(settings, every_s) as opened, SnapshotFiles(files) as written:

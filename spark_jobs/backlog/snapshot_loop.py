@@ -9,7 +9,7 @@ from backends.pulsar.broker_lanes import BrokerLanes
 from backends.redis.backlog import BacklogReader
 from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError
-from fairlane.figures.snapshot_row import Row, Taken, snapshot_row
+from spark_jobs.backlog.snapshot_row import Row, Taken, snapshot_row
 
 if TYPE_CHECKING:
     from spark_jobs.backlog.snapshot_files import SnapshotFiles

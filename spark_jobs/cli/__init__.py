@@ -1,0 +1,1 @@
+"""Commands on tables: ingest, journal, reconcile, backlog."""
