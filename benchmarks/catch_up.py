@@ -19,11 +19,11 @@ from benchmarks import bare, tailing
 from benchmarks.tailing import Waits
 from dispatcher.model.errors import FairlaneError, Refused
 from dispatcher.scheduling.read_ahead import envelope_bytes
-from fairlane.isolation import environment, isolated, provisioned
 from fairlane.settings import Settings
-from fairlane.stack import state as states
-from fairlane.stack.homes import Home
-from fairlane.stack.state import EstateState
+from lab.isolation import environment, isolated, provisioned
+from lab.stack import state as states
+from lab.stack.homes import Home
+from lab.stack.state import EstateState
 
 TAILED, BACKLOGGED = 8, 4
 """Lanes of each kind."""

@@ -19,12 +19,12 @@ from backends.pulsar.admin import PulsarAdmin
 from backends.settings import PulsarSettings
 from dispatcher.model.errors import FairlaneError
 from dispatcher.wire.topics import SUBSCRIPTION, topics_of_lane
-from fairlane.stack import lock, ports, processes
-from fairlane.stack.estate.shape import EstatePorts, EstateRequest, EstateShape
-from fairlane.stack.estate.start import EstateStarter, stop
-from fairlane.stack.homes import Home
-from fairlane.stack.launch import StackOptions
-from fairlane.stack.state import EstateState, ServerState, StackPorts
+from lab.stack import lock, ports, processes
+from lab.stack.estate.shape import EstatePorts, EstateRequest, EstateShape
+from lab.stack.estate.start import EstateStarter, stop
+from lab.stack.homes import Home
+from lab.stack.launch import StackOptions
+from lab.stack.state import EstateState, ServerState, StackPorts
 
 NAMESPACE = "public/bench"
 TOPIC = f"persistent://{NAMESPACE}/wide"

@@ -19,10 +19,10 @@ from benchmarks.laws import (
 )
 from benchmarks.shares import TASKS_A_TIER, Load, fill, sent
 from benchmarks.stage import SEE_LOGS, stage, wait_for
-from dispatcher.analysis.laws import SECOND_US
 from dispatcher.model.errors import FairlaneError
 from dispatcher.model.tier import Tier
 from fairlane.settings import Settings
+from lab.laws import SECOND_US
 
 ENVELOPES_PER_S, TARGETS_PER_S = 150_000, 3_000_000
 """Approximately what two cores handle; this amount is queued for each second."""

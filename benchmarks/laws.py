@@ -8,11 +8,11 @@ from benchmarks import slow_log
 from benchmarks.deliveries import Delivery, DeliveryLog
 from benchmarks.shares import CAPACITY, WANTED, Load, fill, sent
 from benchmarks.stage import SEE_LOGS, Stage, stage, wait_for
-from dispatcher.analysis.laws import SECOND_US, CapSince, TimedTargets, overshoot
 from dispatcher.model.errors import FairlaneError
 from dispatcher.model.pools import Cap
 from dispatcher.model.tier import TIERS, Tier
 from fairlane.settings import Settings
+from lab.laws import SECOND_US, CapSince, TimedTargets, overshoot
 from producers.handle import TaskHandle
 
 MEASURED_S = 30.0

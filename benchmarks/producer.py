@@ -22,10 +22,10 @@ from benchmarks.estate_brokers import BlockedTopic, blocked_topic
 from benchmarks.producer_process import Published, Spec
 from benchmarks.resources import cpu_s
 from dispatcher.wire.topics import topics_of_lane
-from fairlane.isolation import isolated, provisioned
 from fairlane.settings import Settings
-from fairlane.stack import state as states
-from fairlane.stack.homes import Home
+from lab.isolation import isolated, provisioned
+from lab.stack import state as states
+from lab.stack.homes import Home
 
 VARIANTS = ("defaults", "batched", "tuned")
 """The client's defaults; the same with batching on; the settings that submissions use."""

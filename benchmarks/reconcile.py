@@ -12,7 +12,7 @@ from benchmarks.resources import family_cpu_s
 from dispatcher.model.errors import FairlaneError
 
 if TYPE_CHECKING:
-    from spark_jobs.journal.synthetic import SyntheticJournal
+    from lab.synthetic.journal import SyntheticJournal
     from spark_jobs.reconcile.job import Reconciled
 
 
@@ -22,8 +22,8 @@ def run(targets: int, master: str, seed: int, say: Callable[[str], None]) -> dic
     Returns the seconds of the session's start and of reconciling after it, the CPU of both, and the maximum memory of
     Spark's JVM.
     """
+    from lab.synthetic.journal import TASK, SyntheticJournal, make_tables
     from spark_jobs.ingest.audience import TableSource, read_table
-    from spark_jobs.journal.synthetic import TASK, SyntheticJournal, make_tables
     from spark_jobs.reconcile.job import ReconcileScope, given_audience, reconcile
     from spark_jobs.session.session import SessionSettings, for_rows, make_session
 

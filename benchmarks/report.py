@@ -16,9 +16,9 @@ def run(outcomes: int, master: str, seed: int, say: Callable[[str], None]) -> di
     Returns the seconds of the session's start and of the report after it, the CPU of both, and the maximum memory of
     Spark's JVM.
     """
+    from lab.synthetic.backlog import SyntheticBacklog, make_tables
     from spark_jobs.backlog.facts import ReportOptions
     from spark_jobs.backlog.job import report, session_settings
-    from spark_jobs.backlog.synthetic import SyntheticBacklog, make_tables
     from spark_jobs.session.session import make_session
 
     with tempfile.TemporaryDirectory(prefix="fairlane-bench-") as name, memory() as seen:

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from benchmarks.stage import Stage, stage, targets, wait_for
-from dispatcher.analysis.laws import jain
 from dispatcher.model.task import PushTask
 from dispatcher.model.tier import Tier
 from fairlane.settings import Settings
+from lab.laws import jain
 
 WORKERS = 2
 SETTLE_S = 20.0

@@ -15,9 +15,9 @@ from typing import Any
 
 from dispatcher.model.errors import FairlaneError
 from dispatcher.model.view import WorkerBeat
-from fairlane.isolation import environment, isolated, provisioned
 from fairlane.settings import Settings
-from fairlane.worker_group import WorkerGroup
+from lab.isolation import environment, isolated, provisioned
+from lab.worker_group import WorkerGroup
 from producers.client import PushClient
 
 SEE_LOGS = "The workers' logs are in `logs/bench`, in the folder that `fairlane config show` names as home."

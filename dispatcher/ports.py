@@ -1,4 +1,4 @@
-"""The engine's ports to the outside: small Protocols. In-memory implementations are in dispatcher/testing and in
+"""The engine's ports to the outside: small Protocols. In-memory implementations are in lab/simulator and in
 tests/unit, the real ones in backends, quotas and consumers."""
 
 from abc import abstractmethod

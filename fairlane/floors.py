@@ -7,10 +7,10 @@ from importlib import import_module
 from typing import Any
 
 COMMANDS = {
-    "stack": "fairlane.cli.setup.stack:stack",
-    "demo": "fairlane.cli.setup.demo:demo",
-    "fake": "fairlane.cli.setup.fake:fake",
-    "simulate": "fairlane.cli.simulate.simulate:simulate",
+    "stack": "lab.cli.stack:stack",
+    "demo": "lab.cli.demo:demo",
+    "fake": "lab.cli.fake:fake",
+    "simulate": "lab.cli.simulate:simulate",
     "estate": "estate.cli.estate:estate",
     "backlog": "spark_jobs.cli.backlog:backlog",
     "ingest": "spark_jobs.cli.ingest:ingest",
@@ -20,7 +20,7 @@ COMMANDS = {
 """The commands."""
 TUNE_CLUSTER = "estate.cli.tune_cluster:cluster"
 """A command of the group `tune`."""
-FINDINGS = ("fairlane.stack.checks:local_findings", "estate.findings:estate_findings")
+FINDINGS = ("lab.stack.checks:local_findings", "estate.findings:estate_findings")
 """Findings of `doctor`: each takes the settings and yields findings; it raises no error that a finding can report."""
 PROVISION = ("estate.facts.provision:provision_estate",)
 """Steps of `provision`: each takes the settings of Pulsar and of the estate, and returns the changes that it made."""

@@ -24,8 +24,8 @@ from benchmarks.estate.servers import SHAPE, EstateServers
 from dispatcher.model import shown
 from fairlane.local_stack import StackAddresses, cache_folder
 from fairlane.settings import Settings
-from fairlane.stack.errors import StackError
-from fairlane.stack.stack import LocalStack
+from lab.stack.errors import StackError
+from lab.stack.stack import LocalStack
 from spark_jobs.session.session import SessionSettings, make_session, require_spark
 from tests.stack_keeper import held
 from tests.thorough import THOROUGH, TIMES
@@ -232,7 +232,7 @@ def module_settings(stack: StackAddresses) -> Iterator[Settings]:
 @contextmanager
 def fresh_names(stack: StackAddresses) -> Iterator[Settings]:
     """A provisioned tenant and a key prefix, for as long as the context lasts."""
-    from fairlane.isolation import provisioned
+    from lab.isolation import provisioned
 
     fresh = settings_for(stack, f"t{secrets.token_hex(6)}")
     with provisioned(fresh):

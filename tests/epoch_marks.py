@@ -1,7 +1,7 @@
 """The marks of a new view in the topics of a world."""
 
 from dispatcher.wire.outcome import FORMAT, EpochMark
-from simulator.world import World
+from lab.simulator.world import World
 
 
 def read_marks(world: World, epoch: str) -> None:

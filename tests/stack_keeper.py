@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from fairlane.stack.stack import LocalStack
+from lab.stack.stack import LocalStack
 
 ROOT = Path(__file__).parents[1]
 

@@ -14,8 +14,8 @@ from benchmarks.stage import Stage, stage, wait_for
 from dispatcher.model.pools import Cap
 from dispatcher.model.task import PushTask
 from dispatcher.model.tier import Tier
-from fairlane.demo.fake_fcm import FakeFcm, running
 from fairlane.settings import Settings
+from lab.demo.fake_fcm import FakeFcm, running
 from producers.control.service_controls import ServiceControls
 
 CAP = 2_000

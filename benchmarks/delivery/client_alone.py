@@ -19,7 +19,7 @@ from benchmarks.delivery.frame_server import Orders
 from consumers.delivery.http2.curl_client import CurlClient
 from consumers.delivery.http2.port import HttpClient, HttpRequest
 from consumers.delivery.http2.settings import ClientSettings
-from fairlane.fake.certificates import make_tls_files
+from lab.fake.certificates import make_tls_files
 
 HEADERS = (("authorization", "Bearer " + "x" * 1_000), ("content-type", "application/json"))
 """As long as those of FCM."""

@@ -14,8 +14,8 @@ from benchmarks.cuttable_proxy import CuttableProxy, cuttable_proxy
 from benchmarks.stage import Stage, stage, wait_for
 from dispatcher.model.task import PushTask
 from dispatcher.model.tier import Tier
-from fairlane.demo.fake_fcm import FakeFcm, running
 from fairlane.settings import Settings
+from lab.demo.fake_fcm import FakeFcm, running
 from producers.handle import TaskHandle
 
 APP = "bench"

@@ -10,8 +10,8 @@ from benchmarks.delivery.judged import HANGS_MS, LATENCY_MS, tokens
 from benchmarks.stage import Stage, stage, wait_for
 from dispatcher.model.task import PushTask
 from dispatcher.model.tier import Tier
-from fairlane.demo.fake_fcm import FakeFcm, running
 from fairlane.settings import Settings
+from lab.demo.fake_fcm import FakeFcm, running
 
 RATE = 500
 """Targets/s of the app whose endpoint will hang."""

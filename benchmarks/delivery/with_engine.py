@@ -21,9 +21,9 @@ from benchmarks.stage import Stage, stage, wait_for
 from benchmarks.throughput import settled
 from dispatcher.model.task import PushTask
 from dispatcher.model.tier import Tier
-from fairlane.demo.fake_fcm import FakeFcm, running
-from fairlane.fake.certificates import make_tls_files
 from fairlane.settings import Settings
+from lab.demo.fake_fcm import FakeFcm, running
+from lab.fake.certificates import make_tls_files
 from producers.control.task_changes import Changes, TaskFilter
 from producers.handle import TaskHandle
 

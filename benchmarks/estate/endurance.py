@@ -19,7 +19,7 @@ from dispatcher.model.errors import FairlaneError
 from dispatcher.model.task import PushTask
 from dispatcher.model.tier import TIERS
 from fairlane.settings import Settings
-from fairlane.stack.estate.shape import EstateShape
+from lab.stack.estate.shape import EstateShape
 from producers.handle import TaskHandle
 
 TARGETS_OF_TASK, CHUNK, EVERY_S = 500, 20, 1.0

@@ -19,10 +19,10 @@ from benchmarks.estate.servers import EstateServers, rehearsal
 from benchmarks.estate.steady_lanes import SteadyLanes, steady_lanes
 from dispatcher.model.errors import FairlaneError
 from estate.facts.bundles import BundleAdmin
-from fairlane.isolation import environment, isolated, provisioned
 from fairlane.settings import Settings
-from fairlane.stack.estate.shape import EstateShape
-from fairlane.stack.ports import HOST
+from lab.isolation import environment, isolated, provisioned
+from lab.stack.estate.shape import EstateShape
+from lab.stack.ports import HOST
 
 LANES = 32
 GOES_ON_WITHIN_S = 90.0

@@ -11,13 +11,13 @@ from tempfile import TemporaryDirectory
 from backends.settings import PulsarSettings
 from fairlane.local_stack import StackAddresses
 from fairlane.settings import Settings
-from fairlane.stack import processes
-from fairlane.stack import state as states
-from fairlane.stack.estate.shape import EstatePorts, EstateRequest, EstateShape, host_of
-from fairlane.stack.homes import Home
-from fairlane.stack.launch import StackOptions
-from fairlane.stack.stack import LocalStack
-from fairlane.stack.state import EstateState, ServerState
+from lab.stack import processes
+from lab.stack import state as states
+from lab.stack.estate.shape import EstatePorts, EstateRequest, EstateShape, host_of
+from lab.stack.homes import Home
+from lab.stack.launch import StackOptions
+from lab.stack.stack import LocalStack
+from lab.stack.state import EstateState, ServerState
 
 SHAPE = EstateShape(bookies=3, brokers=2)
 """The estate of the benchmarks and of the tests."""

@@ -12,10 +12,10 @@ from uuid import uuid4
 from benchmarks.kafka.installing import KafkaTools
 from dispatcher.model.errors import FairlaneError
 from fairlane.local_stack import cache_folder
-from fairlane.stack import distribution, java, launch, ports, processes, pulsar_server
-from fairlane.stack.homes import Home
-from fairlane.stack.ports import HOST
-from fairlane.stack.state import ServerState
+from lab.stack import distribution, java, launch, ports, processes, pulsar_server
+from lab.stack.homes import Home
+from lab.stack.ports import HOST
+from lab.stack.state import ServerState
 
 READY_S = 300.0
 STOP_S = 20.0

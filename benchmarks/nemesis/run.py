@@ -19,7 +19,7 @@ from benchmarks.redis_pair import redis_pair
 from benchmarks.stage import wait_for
 from dispatcher.model.errors import Unreachable
 from fairlane.settings import Settings
-from fairlane.stack import redis_server
+from lab.stack import redis_server
 from producers.client import PushClient
 
 CAPACITY = 600

@@ -15,9 +15,9 @@ from benchmarks.estate_brokers import Brokers
 from benchmarks.nemesis import provider
 from benchmarks.nemesis.plan import SUBMITTERS, WORKERS
 from benchmarks.redis_pair import RedisPair
-from fairlane.isolation import environment
 from fairlane.settings import Settings
-from fairlane.worker_group import WorkerGroup
+from lab.isolation import environment
+from lab.worker_group import WorkerGroup
 
 AGAIN_S = 1.0
 """Delay between the end of a process and the next start in its place."""

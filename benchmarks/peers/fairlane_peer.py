@@ -9,7 +9,7 @@ import audience
 import talking
 
 from fairlane import Changes, PushClient, PushTask, Settings, TaskFilter, Tier
-from fairlane.isolation import environment, isolated, provisioned
+from lab.isolation import environment, isolated, provisioned
 
 WORKERS = 2
 

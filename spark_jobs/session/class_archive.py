@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from backends.extras import Missing
-from spark_jobs.backlog import synthetic as synthetic_backlog
+from lab.synthetic import backlog as synthetic_backlog
+from lab.synthetic import journal as synthetic_journal
 from spark_jobs.backlog.facts import ReportOptions
 from spark_jobs.backlog.job import report
 from spark_jobs.ingest.audience import TableSource, read_table
 from spark_jobs.ingest.job import IngestOptions, dry_run, transform
-from spark_jobs.journal import synthetic as synthetic_journal
 from spark_jobs.reconcile.job import ReconcileScope, given_audience, reconcile
 from spark_jobs.session.session import SILENT, SessionSettings, archive, make_session
 from spark_jobs.source.task_options import parse_options

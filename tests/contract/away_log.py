@@ -1,8 +1,8 @@
 """A control log whose server can be gone."""
 
 from dispatcher.model.errors import Unreachable
-from dispatcher.testing.logs import MemoryControlLog
 from dispatcher.wire.control import ControlRecord
+from lab.simulator.logs import MemoryControlLog
 
 
 class AwayLog(MemoryControlLog):

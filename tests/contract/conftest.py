@@ -11,8 +11,8 @@ from backends.redis.view import RedisView, open_view
 from backends.settings import RedisSettings
 from backends.system_clock import SystemClock
 from benchmarks.redis_server import binaries, running
-from simulator.redis.server import MemoryRedis
-from simulator.world import view_in
+from lab.simulator.redis.server import MemoryRedis
+from lab.simulator.world import view_in
 from tests.contract.ledger_worlds import LawWorld, Worlds, in_process_worlds, redis_worlds
 from tests.contract.moved_clock import lua_with_test_clock
 

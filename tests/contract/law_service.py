@@ -16,12 +16,12 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
-from dispatcher.analysis.laws import CapSince, overshoot
 from dispatcher.model.pools import NO_CAP, Cap
 from dispatcher.model.tier import MILLI, Tier
 from dispatcher.wire.lease import GivenBack, LaneAsk, LaneKind, Piece, Status, Want
 from dispatcher.wire.outcome import RETRY
 from dispatcher.wire.topics import side_of_lane
+from lab.laws import CapSince, overshoot
 from tests.contract.ledger_worlds import (
     SHARED_LANE,
     TOPICS,

@@ -21,8 +21,8 @@ from dispatcher.wire.lease import GivenBack, LaneAsk, LaneKind, LeaseAnswer, Lea
 from dispatcher.wire.outcome import FORMAT as RECORD_FORMAT
 from dispatcher.wire.outcome import ClaimsEnded, EpochMark, Mixed, OutcomeRecord, Outcomes, Run, encode_record
 from dispatcher.wire.topics import Topics, side_of_lane, task_of_lane
-from simulator.redis.server import MemoryRedis
-from simulator.world import FIRST_VIEW, World, counts_in, view_in
+from lab.simulator.redis.server import MemoryRedis
+from lab.simulator.world import FIRST_VIEW, World, counts_in, view_in
 from tests import records
 from tests.contract import registry_records
 from tests.contract.moved_clock import ClockKey

@@ -4,10 +4,10 @@ not read."""
 import pytest
 
 from backends.redis.registry.task_rows import IDLE_TASK
-from dispatcher.testing.logs import position
 from dispatcher.wire.control import ControlChange, Finished, decode_control
 from dispatcher.wire.lease import Closable, Status
 from dispatcher.wire.outcome import CloseTask, Outcome, OutcomeRecord, decode_record
+from lab.simulator.logs import position
 from tests.contract.ledger_worlds import LawWorld, ask_own, in_process_worlds, outcomes, run
 from tests.contract.registry_records import change, task_of
 from tests.epoch_marks import read_marks

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
-from dispatcher.analysis.laws import jain
 from dispatcher.model.tier import TIERS
+from lab.laws import jain
 from tests.contract.law_service import LawService, Work, check, randoms
 from tests.contract.ledger_worlds import TOPICS, Worlds, in_process_worlds
 from tests.contract.test_law_shares import LONGEST_PERIOD_MS, MEASURE_MS, PERIODS, SETTLE_MS, Backlogged, tiers

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
-from dispatcher.analysis.laws import jain
 from dispatcher.model.tier import MILLI, TIERS
+from lab.laws import jain
 from tests.contract.law_service import POOLS, Judged, LawService, check, randoms
 from tests.contract.ledger_crowd import assert_owned, assert_tallied, assert_whole
 from tests.contract.ledger_worlds import Worlds

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dispatcher.analysis.laws import jain
+from lab.laws import jain
 from tests.contract.ledger_crowd import Backlog, add_tasks, assert_owned, assert_whole
 from tests.contract.ledger_worlds import LawWorld
 

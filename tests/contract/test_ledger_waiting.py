@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
-from dispatcher.analysis.laws import jain
 from dispatcher.wire.lease import Status
+from lab.laws import jain
 from tests.contract.ledger_crowd import Backlog, add_tasks
 from tests.contract.ledger_worlds import LawWorld, ask, ask_own, in_process_worlds, own_lane, request, want
 

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.redis_server import binaries, running
-from simulator.redis.server import MemoryRedis
+from lab.simulator.redis.server import MemoryRedis
 from tests.contract.memory_twins import contents_of
 
 NOW_MS = 1_700_000_000_000

@@ -11,11 +11,11 @@ from dispatcher.model.errors import FairlaneError
 from dispatcher.wire.control import ControlRecord
 from dispatcher.wire.lease import LaneAsk, Status
 from dispatcher.wire.outcome import RETRY, ClaimsEnded, CloseTask, Outcome, OutcomeRecord, encode_record
-from simulator.redis.commands import Answer, Commands
-from simulator.redis.keyspace import KEYSPACE
-from simulator.redis.server import MemoryRedis
-from simulator.redis.store import Store
-from simulator.world import view_in
+from lab.simulator.redis.commands import Answer, Commands
+from lab.simulator.redis.keyspace import KEYSPACE
+from lab.simulator.redis.server import MemoryRedis
+from lab.simulator.redis.store import Store
+from lab.simulator.world import view_in
 from tests.contract.ledger_crowd import assert_tallied
 from tests.contract.ledger_worlds import (
     TOPICS,

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from dispatcher.analysis.laws import CapSince, overshoot
 from dispatcher.model.pools import Cap
 from dispatcher.wire.outcome import RETRY, UNKNOWN, UNSENT, ClaimsEnded
+from lab.laws import CapSince, overshoot
 from tests.contract.ledger_crowd import assert_tallied
 from tests.contract.ledger_worlds import LawWorld, ask_own, fold, mixed, outcomes, set_cap
 

@@ -15,9 +15,9 @@ from dispatcher.wire.control import ControlRecord, encode_control
 from dispatcher.wire.lease import LeaseAnswer, LeaseRequest, Piece, Status
 from dispatcher.wire.positions import mask_of
 from dispatcher.wire.topics import Topics
-from simulator.redis.server import MemoryRedis
-from simulator.redis.store import Hash, SortedSet, Text
-from simulator.world import World, view_in
+from lab.simulator.redis.server import MemoryRedis
+from lab.simulator.redis.store import Hash, SortedSet, Text
+from lab.simulator.world import World, view_in
 from tests.exploration.envelopes import TASK, due_at
 from tests.exploration.machine import WorkerState
 from tests.exploration.plain_view import (

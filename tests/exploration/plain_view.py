@@ -5,7 +5,7 @@ from typing import Any
 
 from backends.redis.keys import COUNT_FIELDS
 from dispatcher.model.view_form import FORM
-from simulator.redis.store import Hash, SortedSet, Store, Text
+from lab.simulator.redis.store import Hash, SortedSet, Store, Text
 from tests.exploration.envelopes import TASK
 from tests.exploration.worker import NAME
 from tests.virtual_clock import VirtualClock

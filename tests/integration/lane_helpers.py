@@ -9,8 +9,8 @@ import pulsar
 from backends.system_clock import SystemClock
 from consumers.lanes.pulsar_lanes import LaneSettings, PulsarLanes
 from dispatcher.ports import Delivery
-from dispatcher.testing.logs import MemoryDeadLetters
 from dispatcher.wire.envelope import Envelope, encode_envelope, encode_message
+from lab.simulator.logs import MemoryDeadLetters
 from tests.integration.pulsar_helpers import DEADLINE_S, eventually
 from tests.records import lane_info
 from tests.unit.consumers import envelopes

@@ -15,8 +15,8 @@ import pytest
 
 from dispatcher.channels.guards.storm_guard import MIN_DEAD_ALONE
 from dispatcher.model.task import PushTask, Target
-from fairlane.demo.fake_fcm import FakeFcm, first_document
 from fairlane.settings import Settings
+from lab.demo.fake_fcm import FakeFcm, first_document
 from producers.client import PushClient
 from tests.integration.provider import watched
 from tests.integration.worker_crew import Crew, crew, eventually

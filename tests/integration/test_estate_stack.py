@@ -7,8 +7,8 @@ import pytest
 from backends.pulsar.admin import PulsarAdmin
 from benchmarks.estate.servers import SHAPE, EstateServers
 from fairlane import PushClient, Settings
-from fairlane.stack.errors import AlreadyRunning
-from fairlane.stack.estate.shape import EstateShape, host_of
+from lab.stack.errors import AlreadyRunning
+from lab.stack.estate.shape import EstateShape, host_of
 from tests.integration.worker_crew import audience, crew, push
 
 

@@ -15,7 +15,7 @@ from backends.settings import RedisSettings
 from benchmarks.redis_pair import RedisPair, redis_pair
 from benchmarks.redis_server import binaries
 from fairlane import PushClient, Settings
-from simulator.world import World
+from lab.simulator.world import World
 from tests.contract.ledger_worlds import ask_own, request, task_record
 from tests.contract.registry_records import epoch_of
 from tests.integration.worker_crew import audience, crew, delivered_at_s, eventually, on_redis, push

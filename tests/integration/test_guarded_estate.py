@@ -24,7 +24,7 @@ from estate.rules.node_life import Intent, NodeRecord, decode_nodes
 from estate.view import EstateView, EstateViewer
 from fairlane.cli.base import exit_codes
 from fairlane.settings import Settings
-from fairlane.stack.estate.shape import EstateShape
+from lab.stack.estate.shape import EstateShape
 from tests.integration.worker_crew import environment
 
 LANES = 12

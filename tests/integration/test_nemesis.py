@@ -9,7 +9,7 @@ from benchmarks.command import bench
 from benchmarks.nemesis.run import Trial, run
 from fairlane import Settings
 from fairlane.cli.main import run as command
-from fairlane.stack import java
+from lab.stack import java
 from tests.conftest import GIVEN, skipped_without
 from tests.integration.saboteur import Saboteur
 

@@ -18,7 +18,7 @@ from backends.settings import RedisSettings
 from benchmarks.redis_server import running
 from dispatcher.model.errors import Unreachable
 from dispatcher.wire.control import FORMAT, GlobalChange
-from fairlane.fake.certificates import TlsFiles, make_tls_files
+from lab.fake.certificates import TlsFiles, make_tls_files
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from dispatcher.model.errors import FairlaneError, InvalidInput, Refused, Unreac
 from dispatcher.wire.control import FORMAT, EpochStarted
 from fairlane import PushClient, Settings
 from fairlane.checks.sentinel_checks import sentinel_findings
-from simulator.world import World
+from lab.simulator.world import World
 from tests.contract.ledger_worlds import ask_own, request, task_record
 from tests.contract.registry_records import epoch_of
 from tests.integration.worker_crew import audience, crew, eventually, on_redis, push

@@ -23,7 +23,7 @@ from dispatcher.wire.topics import SUBSCRIPTION, Topics
 from fairlane import PushClient, Settings
 from fairlane.cli.base import exit_codes
 from fairlane.local_stack import StackAddresses, addresses_in_force, birth_of, cache_folder
-from fairlane.stack.stack import LocalStack
+from lab.stack.stack import LocalStack
 from tests.conftest import GIVEN, settings_for
 from tests.integration.worker_crew import audience, crew, eventually, on_redis, push
 from tests.stack_keeper import held

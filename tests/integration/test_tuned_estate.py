@@ -33,10 +33,10 @@ from estate.view import EstateView, EstateViewer
 from fairlane.checks.doctor import examine
 from fairlane.cli.base import exit_codes
 from fairlane.cli.main import run
-from fairlane.isolation import isolated, provisioned
 from fairlane.local_stack import cache_folder
 from fairlane.settings import Settings
-from fairlane.stack.estate.shape import EstateShape
+from lab.isolation import isolated, provisioned
+from lab.stack.estate.shape import EstateShape
 from tests.actors import running
 from tests.conftest import GIVEN, settings_for, skipped_without, small_tenant
 from tests.integration.pulsar_helpers import bookies_of, eventually

@@ -21,7 +21,7 @@ from benchmarks.estate.servers import SHAPE, EstateServers
 from benchmarks.estate.steady_lanes import steady_lanes
 from fairlane import PushClient
 from fairlane.settings import Settings
-from fairlane.stack.ports import choose
+from lab.stack.ports import choose
 from tests.actors import running
 from tests.integration.worker_crew import audience, crew, environment, eventually, push
 from tests.monitoring import FOLDER, expressions, metrics_of, program, texts

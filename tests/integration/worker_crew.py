@@ -21,8 +21,8 @@ from backends.redis.view import open_view
 from dispatcher.model.task import PushTask
 from dispatcher.model.view import TargetCounts
 from fairlane.cli.base import exit_codes
-from fairlane.isolation import variables
 from fairlane.settings import Settings
+from lab.isolation import variables
 from producers.handle import TaskHandle
 from tests.unit.command_line import CommandLine
 

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from simulator.run.many import Seeds, run_many, run_one
-from simulator.scenario.library import names
+from lab.simulator.run.many import Seeds, run_many, run_one
+from lab.simulator.scenario.library import names
 
 LONG = {"thousand-lanes", "crash-storm"}
 SEEDS = int(os.environ.get("FAIRLANE_TEST_SEEDS", "1000"))

@@ -18,14 +18,14 @@ from dispatcher.engine.shared import EnginePorts
 from dispatcher.model.errors import Unreachable
 from dispatcher.model.tier import Tier
 from dispatcher.ports import Courier, Done, LaneInfo, Ledger
-from dispatcher.testing.lanes import MemoryLanes
-from dispatcher.testing.logs import position
 from dispatcher.wire.control import ControlRecord, decode_control
 from dispatcher.wire.envelope import Envelope, encode_message
 from dispatcher.wire.lease import LaneKind
 from dispatcher.wire.outcome import ALL_SENT, RETRY, EpochMark, OutcomeRecord, Outcomes, Report, Verdict, decode_record
 from fairlane.worker.report.heartbeat import Heartbeat, WorkerIdentity
-from simulator.world import World
+from lab.simulator.lanes import MemoryLanes
+from lab.simulator.logs import position
+from lab.simulator.world import World
 from tests.contract.registry_records import change, sealed, setting, task_record
 from tests.records import lane_info
 from tests.unit.consumers.envelopes import envelope

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from dispatcher.ports import Done
-from dispatcher.testing.lanes import MemoryBroker
-from dispatcher.testing.logs import Receipts
 from dispatcher.wire.envelope import Envelope
+from lab.simulator.lanes import MemoryBroker
+from lab.simulator.logs import Receipts
 
 
 class MemoryPublisher:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from dispatcher.analysis.laws import jain
 from dispatcher.model.tier import Tier
 from dispatcher.scheduling.rotation import LaneNeed, LaneRotation, RotationSettings
+from lab.laws import jain
 
 
 def rotation(**settings: int | float) -> LaneRotation:

@@ -14,11 +14,11 @@ from dispatcher.channels.specs import SPECS
 from dispatcher.model.errors import InvalidInput, NotFound
 from fairlane.cli.base.json_option import read_object
 from fairlane.cli.task.edit import read_message
-from fairlane.fake.rules import load_rules
 from fairlane.settings import load_settings
+from lab.fake.rules import load_rules
+from lab.simulator.scenario.library import find
 from producers.files.targets_file import TargetsFile
 from producers.files.task_file import read_entries
-from simulator.scenario.library import find
 
 Read = Callable[[Path], Any]
 TASK = 'id: news\nmessage: {"title": "New"}\ntargets: [one]\n'

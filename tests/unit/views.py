@@ -13,9 +13,9 @@ from backends.redis.view import RedisView
 from backends.redis.workers import Workers
 from dispatcher.model.flow_pause import FlowPause
 from dispatcher.model.view import Globals, TaskView, WorkerBeat
-from simulator.redis.commands import Answer
-from simulator.redis.server import MemoryRedis
-from simulator.world import view_in
+from lab.simulator.redis.commands import Answer
+from lab.simulator.redis.server import MemoryRedis
+from lab.simulator.world import view_in
 from tests.virtual_clock import VirtualClock
 
 

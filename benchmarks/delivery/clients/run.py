@@ -108,8 +108,8 @@ def run(command: list[str]) -> Figures:
 def make_files(folder: Path) -> None:
     """Write certificates, and a key to sign provider tokens with."""
     code = (
-        "import sys; from pathlib import Path; from fairlane.fake.certificates import make_tls_files;"
-        "from fairlane.fake.making import make_apns; folder = Path(sys.argv[1]);"
+        "import sys; from pathlib import Path; from lab.fake.certificates import make_tls_files;"
+        "from lab.fake.making import make_apns; folder = Path(sys.argv[1]);"
         "make_tls_files(folder, '127.0.0.1'); make_apns('com.example.app', folder / 'key.p8')"
     )
     subprocess.run([str(FAIRLANE), "-c", code, str(folder)], cwd=ROOT, check=True)

@@ -100,4 +100,4 @@ def test_only_one_place_opens_connections_for_http() -> None:
             ("PoolManager", "ProxyManager", "urlopen", "HTTPConnection", "HTTPSConnection")
         )
     ]
-    assert set(opened) == {"backends/bounded.py", "fairlane/demo/fake_fcm.py"}
+    assert set(opened) == {"backends/bounded.py", "lab/demo/fake_fcm.py"}

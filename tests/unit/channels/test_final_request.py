@@ -14,8 +14,8 @@ from dispatcher.channels.submission.target_check import TargetCheck
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.task import PushTask
 from dispatcher.model.tier import Tier
-from fairlane.fake.apns.checks import header_problem, payload_problem
-from fairlane.fake.fcm.checks import parse, problem_of
+from lab.fake.apns.checks import header_problem, payload_problem
+from lab.fake.fcm.checks import parse, problem_of
 
 TARGETS = {"apns": "0" * 64, "fcm": "a-registration-token-1"}
 

@@ -15,9 +15,9 @@ from dispatcher.model.errors import FairlaneError, NotFound
 from dispatcher.ports import FoldResult
 from dispatcher.wire.control import ControlChange, ControlRecord, Restated, Sealed, encode_control
 from dispatcher.wire.outcome import EpochMark, encode_record
+from lab.simulator.redis.server import MemoryRedis
+from lab.simulator.world import World
 from quotas.fold import RedisFold
-from simulator.redis.server import MemoryRedis
-from simulator.world import World
 from tests.actors import running
 from tests.contract.ledger_worlds import outcomes, run
 from tests.contract.registry_records import position, sealed, task_record

@@ -17,12 +17,12 @@ from fairlane import PushClient, Settings
 from fairlane.cli.base import exit_codes
 from fairlane.cli.main import run
 from fairlane.local_stack import birth_of
-from fairlane.stack import lock, state
-from fairlane.stack.errors import AlreadyRunning
-from fairlane.stack.homes import Home
-from fairlane.stack.launch import StackOptions
-from fairlane.stack.stack import LocalStack
-from fairlane.stack.state import ServerState, StackPorts, StackState
+from lab.stack import lock, state
+from lab.stack.errors import AlreadyRunning
+from lab.stack.homes import Home
+from lab.stack.launch import StackOptions
+from lab.stack.stack import LocalStack
+from lab.stack.state import ServerState, StackPorts, StackState
 from tests.unit.command_line import CommandLine
 
 PORTS = {"broker": 1, "web": 2, "bookie": 3, "redis": 4}
@@ -162,8 +162,8 @@ def test_stack_down_lets_go_of_the_addresses_and_never_kills_a_stale_pid(home: P
 
 def test_a_failed_start_keeps_the_addresses(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started(home, pulsar=False, redis=False)
-    monkeypatch.setattr("fairlane.stack.launch.prepare_pulsar", lambda *_: None)
-    monkeypatch.setattr("fairlane.stack.launch.start_redis", Mock(side_effect=InvalidInput("no")))
+    monkeypatch.setattr("lab.stack.launch.prepare_pulsar", lambda *_: None)
+    monkeypatch.setattr("lab.stack.launch.start_redis", Mock(side_effect=InvalidInput("no")))
     with pytest.raises(InvalidInput):
         LocalStack(home).up()
     assert Settings().redis.url == "redis://127.0.0.1:4/0"
@@ -178,9 +178,9 @@ def test_a_server_that_cannot_be_noted_is_stopped(home: Path, monkeypatch: pytes
         birth = birth_of(process.pid)
         assert birth is not None
         redis = ServerState(pid=process.pid, birth=birth, program="redis", version="7", ports={"redis": 4})
-        monkeypatch.setattr("fairlane.stack.launch.prepare_pulsar", lambda *_: None)
-        monkeypatch.setattr("fairlane.stack.launch.start_redis", lambda *_: redis)
-        monkeypatch.setattr("fairlane.stack.stored.replace_durably", full)
+        monkeypatch.setattr("lab.stack.launch.prepare_pulsar", lambda *_: None)
+        monkeypatch.setattr("lab.stack.launch.start_redis", lambda *_: redis)
+        monkeypatch.setattr("lab.stack.stored.replace_durably", full)
         try:
             with pytest.raises(OSError, match="No space left"):
                 LocalStack(home).up()
@@ -192,7 +192,7 @@ def test_a_server_that_cannot_be_noted_is_stopped(home: Path, monkeypatch: pytes
 def test_on_a_full_disk_the_data_can_be_deleted(home: Path, cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     started(home, pulsar=False, redis=False)
     (home / "pulsar").mkdir(exist_ok=True)
-    monkeypatch.setattr("fairlane.stack.stored.replace_durably", full)
+    monkeypatch.setattr("lab.stack.stored.replace_durably", full)
     assert "data deleted" in cli(["stack", "down", "--wipe"]).err
     assert not (home / "pulsar").exists()
     assert Settings().redis.url is None
@@ -239,7 +239,7 @@ def test_another_port_for_a_server_that_runs_is_refused(option: str, home: Path,
 def test_a_server_that_ended_may_get_another_port(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started(home, pulsar=True, redis=False)
     start = Mock(side_effect=AlreadyRunning("enough seen"))
-    monkeypatch.setattr("fairlane.stack.launch.start_redis", start)
+    monkeypatch.setattr("lab.stack.launch.start_redis", start)
     with pytest.raises(AlreadyRunning, match="enough seen"):
         LocalStack(home, StackOptions(redis_port=7777)).up()
     options = start.call_args.args[1]
@@ -251,8 +251,8 @@ def test_a_start_waits_for_one_with_another_home_and_another_cache(
 ) -> None:
     """Otherwise both choose the same free ports."""
     monkeypatch.setattr(lock, "MACHINE", tmp_path)
-    monkeypatch.setattr("fairlane.stack.launch.prepare_pulsar", lambda *_: None)
-    monkeypatch.setattr("fairlane.stack.launch.start_redis", Mock(side_effect=InvalidInput("no")))
+    monkeypatch.setattr("lab.stack.launch.prepare_pulsar", lambda *_: None)
+    monkeypatch.setattr("lab.stack.launch.start_redis", Mock(side_effect=InvalidInput("no")))
     reported: list[str] = []
     with ExitStack() as other:
         other.enter_context(lock.exclusive(tmp_path, print))

@@ -9,7 +9,7 @@ from unittest.mock import Mock
 import pytest
 
 from dispatcher.model.errors import Refused
-from fairlane.demo.only_demo import only_demo
+from lab.demo.only_demo import only_demo
 
 
 def test_what_a_demo_left_that_was_killed_is_stopped_before_the_next(

@@ -6,14 +6,14 @@ import pytest
 
 from dispatcher.model.errors import Refused
 from fairlane.settings import Settings
-from fairlane.stack import state
-from fairlane.stack.errors import AlreadyRunning, StackError
-from fairlane.stack.estate import shape as shapes
-from fairlane.stack.estate.shape import EstatePorts, EstateRequest, EstateShape, StoredEstate, host_of
-from fairlane.stack.homes import Home
-from fairlane.stack.launch import StackOptions
-from fairlane.stack.stack import LocalStack
-from fairlane.stack.state import EstateState, StackPorts, StackState
+from lab.stack import state
+from lab.stack.errors import AlreadyRunning, StackError
+from lab.stack.estate import shape as shapes
+from lab.stack.estate.shape import EstatePorts, EstateRequest, EstateShape, StoredEstate, host_of
+from lab.stack.homes import Home
+from lab.stack.launch import StackOptions
+from lab.stack.stack import LocalStack
+from lab.stack.state import EstateState, StackPorts, StackState
 from tests.unit.fairlane.test_addresses_in_force import server
 
 PORTS = EstatePorts(

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from estate.facts.answers import BROKERS_PROPERTY, NAMES_PROPERTY
-from simulator.redis.server import MemoryRedis
-from simulator.world import view_in
+from lab.simulator.redis.server import MemoryRedis
+from lab.simulator.world import view_in
 from tests.unit.backends.estate_site import BROKER_METRICS, bookie, broker, serve_estate
 from tests.unit.command_line import CommandLine
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from fairlane.isolation import environment, isolated
 from fairlane.settings import Settings, load_settings
+from lab.isolation import environment, isolated
 
 FILE = """
 [pulsar]

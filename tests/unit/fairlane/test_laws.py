@@ -2,18 +2,8 @@
 
 import pytest
 
-from dispatcher.analysis.laws import (
-    CapSince,
-    Gap,
-    SendTurn,
-    capacity_used,
-    jain,
-    longest_gap,
-    overshoot,
-    shares,
-    sums_by_window,
-)
 from dispatcher.model.pools import NO_CAP, Cap
+from lab.laws import CapSince, Gap, SendTurn, capacity_used, jain, longest_gap, overshoot, shares, sums_by_window
 
 SECOND = 1_000_000
 WEIGHTS = {"high": 6.0, "medium": 3.0, "low": 1.0}

@@ -13,13 +13,13 @@ from rich.console import Console
 from dispatcher.channels.fcm import FcmSpec
 from dispatcher.model.view import WAIT_BUCKETS_MS, Globals, TargetCounts, TaskView, TierStats, WorkerBeat
 from fairlane.cli.service.tier import waits_of
-from fairlane.demo.fake_fcm import FakeCounts, through_fcm
-from fairlane.demo.report import DemoResult, ShareMeter, closing_report
-from fairlane.demo.start import read_jobs
 from fairlane.figures.signals import wanted_shares
 from fairlane.screen.render import line, screen
 from fairlane.screen.sample import Sample, sample_of
 from fairlane.screen.waits import merged, quantile_ms
+from lab.demo.fake_fcm import FakeCounts, through_fcm
+from lab.demo.report import DemoResult, ShareMeter, closing_report
+from lab.demo.start import read_jobs
 from tests import records
 from tests.unit.tasks import task_view
 from tests.virtual_clock import VirtualClock

@@ -16,12 +16,12 @@ import pytest
 from backends.redis.faults import is_new_enough
 from dispatcher.model.errors import Refused, Unreachable
 from fairlane.local_stack import birth_of, cache_folder, home_folder, is_alive
-from fairlane.stack import distribution, java, launch, ports, processes, pulsar_conf, pulsar_server, redis_server, state
-from fairlane.stack.errors import DownloadFailed, JavaUnusable, NoSpace, PortTaken, ServerDied, StackError
-from fairlane.stack.homes import Home
-from fairlane.stack.launch import StackOptions, once_reached
-from fairlane.stack.stack import LocalStack, quiet
-from fairlane.stack.state import ServerState, StackState
+from lab.stack import distribution, java, launch, ports, processes, pulsar_conf, pulsar_server, redis_server, state
+from lab.stack.errors import DownloadFailed, JavaUnusable, NoSpace, PortTaken, ServerDied, StackError
+from lab.stack.homes import Home
+from lab.stack.launch import StackOptions, once_reached
+from lab.stack.stack import LocalStack, quiet
+from lab.stack.state import ServerState, StackState
 
 
 @pytest.fixture

@@ -24,7 +24,6 @@ from fairlane.cli.service import change as service
 from fairlane.cli.service.worker import fields_of
 from fairlane.cli.task import dead_letters
 from fairlane.cli.task import read as task_read
-from fairlane.demo.report import DemoResult, ShareMeter, tasks_report, tiers_report
 from fairlane.figures import what_if
 from fairlane.figures.usage import AppUsage
 from fairlane.figures.what_if import Effect
@@ -32,6 +31,7 @@ from fairlane.screen.fields import Kind
 from fairlane.screen.render import OutcomeBar, screen, tasks_table, tiers_table, workers_table
 from fairlane.screen.sample import TierFigures, sample_of
 from fairlane.screen.table import LONG_WORD, FittedTable, record_of, table_of
+from lab.demo.report import DemoResult, ShareMeter, tasks_report, tiers_report
 from tests.unit.command_line import CommandLine
 from tests.unit.fairlane.test_screen import Service
 from tests.unit.tasks import task_view

@@ -7,11 +7,11 @@ from rich.color import Color
 from rich.console import Console, Group, RenderableType
 
 from dispatcher.model.view import ENDED_STATES, STATES
-from fairlane.demo.report import DemoResult, ShareMeter, closing_report
 from fairlane.screen.console import theme
 from fairlane.screen.progress import FittedProgress, progress_lines
 from fairlane.screen.render import screen
 from fairlane.screen.sample import sample_of
+from lab.demo.report import DemoResult, ShareMeter, closing_report
 from tests.unit.fairlane.test_screen import Service, task
 from tests.unit.fairlane.test_tables import BEATS, NEWS, SALE, drawn
 from tests.virtual_clock import VirtualClock

@@ -6,14 +6,14 @@ from unittest.mock import Mock
 
 import pytest
 
-from fairlane.worker_group import WorkerGroup
+from lab.worker_group import WorkerGroup
 from tests.virtual_clock import VirtualClock
 
 
 def test_all_workers_share_one_deadline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Each takes the time that it is given, and ends when it is killed."""
     clock, waited = VirtualClock(), list[float | None]()
-    monkeypatch.setattr("fairlane.worker_group.time.monotonic", clock.monotonic_s)
+    monkeypatch.setattr("lab.worker_group.time.monotonic", clock.monotonic_s)
 
     def wait(timeout: float | None = None) -> None:
         waited.append(timeout)

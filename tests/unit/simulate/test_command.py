@@ -61,7 +61,7 @@ def test_that_a_picture_cannot_be_written_is_said_before_the_run(
     def never(name: str, seed: int) -> None:
         raise AssertionError("it was run")
 
-    monkeypatch.setattr("simulator.run.many.run_one", never)
+    monkeypatch.setattr("lab.simulator.run.many.run_one", never)
     assert (
         "cannot be written"
         in cli(["simulate", str(tiny), "--picture", "tasks", str(tmp_path / "no" / "such.svg")], 2).err

@@ -6,13 +6,13 @@ import pytest
 
 from dispatcher.wire.control import GlobalChange
 from dispatcher.wire.lease import LeaseAnswer, LeaseRequest
-from simulator.run.many import scenario_for
-from simulator.run.run import SimulatedRun
-from simulator.scenario.library import check
-from simulator.scenario.scenario import Scenario
-from simulator.verdict.figures import result_of
-from simulator.verdict.gaps import GapWatch, TierCall
-from simulator.world import World
+from lab.simulator.run.many import scenario_for
+from lab.simulator.run.run import SimulatedRun
+from lab.simulator.scenario.library import check
+from lab.simulator.scenario.scenario import Scenario
+from lab.simulator.verdict.figures import result_of
+from lab.simulator.verdict.gaps import GapWatch, TierCall
+from lab.simulator.world import World
 
 WEIGHTS = {"high": 6.0, "medium": 3.0, "low": 1.0}
 RATE, BURST = 1_000, 100

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from fairlane.cli.main import run
-from simulator.estate.shedder_cases import CASES
+from lab.simulator.estate.shedder_cases import CASES
 from tests.unit.command_line import CommandLine
 
 QUICK = ["--hours", "6", "--seeds", "2"]

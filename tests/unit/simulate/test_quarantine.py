@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from dispatcher.model.errors import InvalidInput
-from simulator.estate.quarantine import QuarantineSettings, best_of, compare_ratios, play_quarantine
+from lab.simulator.estate.quarantine import QuarantineSettings, best_of, compare_ratios, play_quarantine
 
 DAY = QuarantineSettings()
 

@@ -14,17 +14,17 @@ from dispatcher.scheduling.scheduler import Scheduler
 from dispatcher.wire.control import GlobalChange
 from dispatcher.wire.lease import LeaseAnswer, LeaseRequest, Piece, Status
 from fairlane.cli.main import run as command
+from lab.simulator.run import run as run_module
+from lab.simulator.run.many import run_batch, run_one
+from lab.simulator.run.ports import SimCourier
+from lab.simulator.run.run import SimulatedRun
+from lab.simulator.scenario.library import check
+from lab.simulator.scenario.scenario import Scenario
+from lab.simulator.verdict.figures import result_of
+from lab.simulator.verdict.result import Result
+from lab.simulator.world import World
 from quotas.fold import RedisFold
 from quotas.ledger import RedisLedger
-from simulator.run import run as run_module
-from simulator.run.many import run_batch, run_one
-from simulator.run.ports import SimCourier
-from simulator.run.run import SimulatedRun
-from simulator.scenario.library import check
-from simulator.scenario.scenario import Scenario
-from simulator.verdict.figures import result_of
-from simulator.verdict.result import Result
-from simulator.world import World
 
 TROUBLE = {"late": 0.1, "lost": 0.05, "doubled": 0.2, "copies": 0.1, "crash_rate": 0.2, "stall_rate": 0.1, "until_s": 6}
 
@@ -271,7 +271,7 @@ def test_a_scheduler_that_knows_only_priorities_is_caught(monkeypatch: pytest.Mo
 
 
 def test_a_seed_that_breaks_the_engine_says_how_to_run_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    from simulator.run import many
+    from lab.simulator.run import many
 
     def broken(name: str, seed: int) -> Result:
         if seed == 12:

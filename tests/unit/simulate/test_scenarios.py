@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from dispatcher.model.errors import InvalidInput, NotFound
-from simulator.scenario.library import find, names, parse
-from simulator.scenario.random_scenario import ENVELOPES, random_scenario
+from lab.simulator.scenario.library import find, names, parse
+from lab.simulator.scenario.random_scenario import ENVELOPES, random_scenario
 
 SMALL = "duration_s: 5\ntasks:\n  - {name: a, targets: 10}\nworkers:\n  - {count: 1}\n"
 NAMED = {

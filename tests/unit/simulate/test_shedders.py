@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatcher.model.errors import InvalidInput
-from simulator.estate.shedder_cases import CASES, Usage, cluster_of, compare_shedders
-from simulator.estate.shedders import GRACE_MINUTES, SHEDDERS, WEIGHTS, Loads, Play, ShedderSettings, play
+from lab.simulator.estate.shedder_cases import CASES, Usage, cluster_of, compare_shedders
+from lab.simulator.estate.shedders import GRACE_MINUTES, SHEDDERS, WEIGHTS, Loads, Play, ShedderSettings, play
 
 TWO_HOURS = 120
 STUCK = [CASES["one-busy"], CASES["one-empty"], CASES["one-low"]]

@@ -17,7 +17,7 @@ from dispatcher.model.errors import Refused, Unreachable
 from dispatcher.wire.control import ControlChange, Sealed
 from dispatcher.wire.outcome import RETRY, CloseTask, EpochMark, Mixed, Outcome, ProviderIds, Run, encode_record
 from dispatcher.wire.retention import TOMBSTONE_MS
-from simulator.world import World
+from lab.simulator.world import World
 from tests.contract.fold_records import parts
 from tests.contract.ledger_worlds import task_record
 from tests.records import finished

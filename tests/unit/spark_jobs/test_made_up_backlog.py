@@ -8,8 +8,8 @@ pytest.importorskip("pyarrow")
 
 import pyarrow.dataset
 
+from lab.synthetic.backlog import SyntheticBacklog, make_tables
 from spark_jobs.backlog.snapshot_files import SCHEMA
-from spark_jobs.backlog.synthetic import SyntheticBacklog, make_tables
 from tests.unit.spark_jobs.backlog_rows import START
 
 SIZE = SyntheticBacklog(outcomes=2_000, tasks=12, snapshots=30, every_s=60)

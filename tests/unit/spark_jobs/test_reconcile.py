@@ -30,7 +30,7 @@ pytest.importorskip("pyarrow")
 import numpy as np
 
 from benchmarks.reconcile import check
-from spark_jobs.journal import synthetic as synthetic_journal
+from lab.synthetic import journal as synthetic_journal
 from spark_jobs.journal.log import CommitChange
 from spark_jobs.reconcile.differences import NO_OUTCOME, NOT_IN_AUDIENCE, SENT_TWICE, TWICE, odd
 from spark_jobs.reconcile.job import ReconcileScope, given_audience, reconcile

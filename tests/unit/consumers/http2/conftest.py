@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from fairlane.fake.certificates import make_tls_files
+from lab.fake.certificates import make_tls_files
 
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 

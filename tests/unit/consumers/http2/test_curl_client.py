@@ -15,7 +15,7 @@ from consumers.delivery.http2.curl_transfer import refusals_are_shown
 from consumers.delivery.http2.port import Fate, Headers, HttpRequest, HttpResponse, RequestFailed
 from consumers.delivery.http2.settings import ClientCertificate, ClientSettings, check
 from dispatcher.model.errors import InvalidInput
-from fairlane.fake.certificates import make_tls_files
+from lab.fake.certificates import make_tls_files
 from tests.actors import DEADLINE_S
 from tests.unit.consumers.http2 import conftest
 from tests.unit.consumers.http2.calls import attempt, attempts, opened, until

@@ -26,12 +26,12 @@ from dispatcher.model.flow_pause import PauseKind
 from dispatcher.ports import Batch
 from dispatcher.wire.envelope import Envelope, encode_message
 from dispatcher.wire.outcome import UNKNOWN, Outcome, Report, Verdict
-from fairlane.fake.certificates import make_tls_files
-from fairlane.fake.making import KEY_ID, STREAMS, TEAM_ID, FcmFake, make_apns, make_fcm
-from fairlane.fake.rules import read_rules
-from fairlane.fake.server import serving
-from fairlane.fake.site import Site
 from fairlane.worker.process.threads import Threads
+from lab.fake.certificates import make_tls_files
+from lab.fake.making import KEY_ID, STREAMS, TEAM_ID, FcmFake, make_apns, make_fcm
+from lab.fake.rules import read_rules
+from lab.fake.server import serving
+from lab.fake.site import Site
 from tests.unit.consumers.envelopes import batch, envelope
 from tests.unit.fairlane.fake.playing import TOPIC, apns_target, fcm_target
 

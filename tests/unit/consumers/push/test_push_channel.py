@@ -24,7 +24,7 @@ from dispatcher.model.errors import Unreachable
 from dispatcher.model.flow_pause import PauseKind
 from dispatcher.wire.envelope import encode_message
 from dispatcher.wire.outcome import ALL_SENT, UNKNOWN, UNSENT, Outcome
-from fairlane.fake.messages import Request
+from lab.fake.messages import Request
 from tests.unit.consumers.envelopes import envelope
 from tests.unit.consumers.http2.calls import until
 from tests.unit.consumers.http2.connect_proxy import proxying

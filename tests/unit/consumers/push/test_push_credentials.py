@@ -16,8 +16,8 @@ from cryptography.x509.oid import NameOID
 from consumers.delivery.push.credentials import Credential, CredentialSource
 from dispatcher.model.flow_pause import PauseKind
 from dispatcher.wire.outcome import UNSENT, Outcome
-from fairlane.fake.certificates import private_pem
-from fairlane.fake.making import make_apns, make_fcm
+from lab.fake.certificates import private_pem
+from lab.fake.making import make_apns, make_fcm
 from tests.actors import DEADLINE_S
 from tests.unit.consumers.http2.calls import until
 from tests.unit.consumers.push.rig import Rig, codes, deliver_until, rig, rigged

@@ -15,11 +15,11 @@ from google.auth.crypt import ES256Signer, RSASigner
 from consumers.delivery.http2.curl_client import CurlClient
 from consumers.delivery.http2.port import HttpRequest, HttpResponse, RequestFailed
 from consumers.delivery.http2.settings import ClientSettings
-from fairlane.fake.certificates import make_tls_files
-from fairlane.fake.making import KEY_ID, STREAMS, TEAM_ID, make_apns, make_fcm
-from fairlane.fake.rules import read_rules
-from fairlane.fake.server import serving
-from fairlane.fake.site import Site
+from lab.fake.certificates import make_tls_files
+from lab.fake.making import KEY_ID, STREAMS, TEAM_ID, make_apns, make_fcm
+from lab.fake.rules import read_rules
+from lab.fake.server import serving
+from lab.fake.site import Site
 
 Outcome = HttpResponse | RequestFailed
 TOPIC = "com.example.app"

@@ -15,8 +15,8 @@ from consumers.delivery.http2.settings import ClientCertificate, ClientSettings
 from dispatcher.channels.apns import ApnsSpec
 from dispatcher.channels.spec import Handling
 from dispatcher.model.tier import Tier
-from fairlane.fake.apns.checks import payload_problem
-from fairlane.fake.rules import read_rules
+from lab.fake.apns.checks import payload_problem
+from lab.fake.rules import read_rules
 from tests.unit.fairlane.fake.playing import TOPIC, Playing, apns, apns_target, provider_token
 from tests.unit.fairlane.fake.raw_client import HEAD, connected
 

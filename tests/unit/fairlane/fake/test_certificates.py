@@ -3,7 +3,7 @@
 import ssl
 from pathlib import Path
 
-from fairlane.fake.certificates import make_tls_files
+from lab.fake.certificates import make_tls_files
 
 
 def strict(purpose: ssl.Purpose, authority: Path) -> ssl.SSLContext:

@@ -17,7 +17,7 @@ from backends import extras
 from consumers.delivery.http2.curl_client import CurlClient
 from consumers.delivery.http2.settings import ClientSettings
 from fairlane.cli.base import exit_codes
-from fairlane.demo.fake_fcm import first_document
+from lab.demo.fake_fcm import first_document
 from tests.unit.command_line import CommandLine
 from tests.unit.fairlane.fake.playing import FCM_PATH, Playing, fcm_target, grant
 
@@ -101,7 +101,7 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
 
 
 def test_without_uvloop_it_uses_the_ordinary_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    from fairlane.fake import server
+    from lab.fake import server
 
     monkeypatch.setattr(server, "find_spec", lambda name: None)
     assert server.loop_factory() is None

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from consumers.delivery.http2.port import Fate, HttpResponse, RequestFailed
-from fairlane.fake.rules import read_rules
+from lab.fake.rules import read_rules
 from tests.unit.fairlane.fake.playing import Outcome, Playing, apns, apns_target, fcm, fcm_target
 
 

@@ -14,8 +14,8 @@ from dispatcher.channels.fcm import FcmSpec
 from dispatcher.channels.spec import Handling
 from dispatcher.channels.verdict_table import Effect
 from dispatcher.model.tier import Tier
-from fairlane.fake.fcm.checks import parse, problem_of
-from fairlane.fake.making import make_fcm
+from lab.fake.fcm.checks import parse, problem_of
+from lab.fake.making import make_fcm
 from tests.unit.fairlane.fake.playing import FCM_PATH, SCOPE, Playing, fcm, fcm_target, grant
 
 TOKEN = fcm_target(1)

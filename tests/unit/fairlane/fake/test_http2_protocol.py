@@ -11,13 +11,13 @@ from hyperframe.frame import ContinuationFrame, DataFrame, Frame, HeadersFrame, 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlane.fake.fcm.access_tokens import AccessTokens
-from fairlane.fake.fcm.provider import FakeFcmProvider
-from fairlane.fake.rules import read_rules
-from fairlane.fake.site import Site
-from fairlane.fake.wire.frames import frame
-from fairlane.fake.wire.header_blocks import BadBlock, HeaderReader
-from fairlane.fake.wire.http2 import Http2Connection
+from lab.fake.fcm.access_tokens import AccessTokens
+from lab.fake.fcm.provider import FakeFcmProvider
+from lab.fake.rules import read_rules
+from lab.fake.site import Site
+from lab.fake.wire.frames import frame
+from lab.fake.wire.header_blocks import BadBlock, HeaderReader
+from lab.fake.wire.http2 import Http2Connection
 from tests.unit.fairlane.fake.playing import Playing
 from tests.unit.fairlane.fake.raw_client import HEAD, connected
 

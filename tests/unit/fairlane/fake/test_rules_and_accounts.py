@@ -13,10 +13,10 @@ import pytest
 
 from dispatcher.channels import apns_answers, fcm_answers
 from dispatcher.model.errors import InvalidInput
-from fairlane.fake.accounts import Accounts, Rates
-from fairlane.fake.messages import ClientFacts, Request
-from fairlane.fake.rules import FakeRules, load_rules, read_rules
-from fairlane.fake.site import KEPT_BYTES, KEPT_PAYLOADS, Choice
+from lab.fake.accounts import Accounts, Rates
+from lab.fake.messages import ClientFacts, Request
+from lab.fake.rules import FakeRules, load_rules, read_rules
+from lab.fake.site import KEPT_BYTES, KEPT_PAYLOADS, Choice
 from tests.unit.fairlane.fake.playing import FCM_PATH, Playing, fcm, fcm_target
 
 DEAD = {"status": 404, "code": "UNREGISTERED"}

@@ -1,1 +1,0 @@
-"""`fairlane simulate`: runs of scenarios, and simulations of parts of Pulsar and BookKeeper. No server is needed."""
