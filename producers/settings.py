@@ -2,18 +2,16 @@
 
 from typing import Literal, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from backends.settings import Compression, PulsarSettings, RedisSettings
+from backends.settings import Compression, PulsarSettings, RedisSettings, SettingGroup
 
 WhenFull = Literal["wait", "fail"]
 """Treatment of messages that no partition takes: wait for room, or raise QueueFull."""
 
 
-class ProducerOptions(BaseModel):
+class ProducerOptions(SettingGroup):
     """How submissions publish. The values derived from these options are in producers/publish/tuning.py."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     memory_mib: int = Field(
         default=128,

@@ -130,7 +130,7 @@ def _default(value: Any) -> str:
 def metrics() -> str:
     """Return the page of all metrics."""
     collectors = (
-        EngineCollector(EngineStats(), CallTimes(), "1"),
+        EngineCollector(EngineStats(), CallTimes(), {}),
         FlowCollector({}, dict),
         ServiceCollector(_Service()),  # type: ignore[arg-type]
         GuardCollector(_Guard(), ProbeFigures()),  # type: ignore[arg-type]

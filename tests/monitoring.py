@@ -30,7 +30,7 @@ def expressions(files: Mapping[str, str], tenant: str = "fairlane") -> Iterator[
     for name, text in files.items():
         if name.endswith(".json"):
             board = json.loads(text)
-            chosen = {one["name"]: one.get("allValue", tenant) for one in board["templating"]["list"]}
+            chosen = {one["name"]: ".*" for one in board["templating"]["list"]} | {"tenant": tenant}
             for panel in board["panels"]:
                 for target in panel.get("targets", ()):
                     yield f"{name}: {panel['title']}", Template(target["expr"]).substitute(chosen)

@@ -261,9 +261,10 @@ class Worker:
         return LiveLaneSettings(me=self.id, tiers=worker.tiers, rotation=RotationSettings(max_lanes=worker.max_lanes))
 
     def _serve_metrics(self) -> MetricsServer | None:
+        build = {"version": __version__, "tenant": self._settings.pulsar.tenant}
         return serve_metrics(
             self._settings.worker,
-            EngineCollector(self._engine.stats, self._calls, __version__),
+            EngineCollector(self._engine.stats, self._calls, build),
             FlowCollector(self._flows.flows, self._gate.doors),
             ServiceCollector(ServiceView(self._redis.registry, self._redis.epochs, self._redis.workers, self._clock)),
         )

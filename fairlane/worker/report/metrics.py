@@ -66,13 +66,14 @@ class CallTimes:
 class EngineCollector(Collector):
     """Figures of this worker itself."""
 
-    def __init__(self, stats: EngineStats, calls: CallTimes, version: str) -> None:
+    def __init__(self, stats: EngineStats, calls: CallTimes, build: dict[str, str]) -> None:
+        """`build`: the version, and the Pulsar tenant of the installation."""
         self._stats = stats
         self._calls = calls
-        self._version = version
+        self._build = build
 
     def collect(self) -> Iterator[Metric]:
-        yield InfoMetricFamily("fairlane_build", "Version of Fairlane", {"version": self._version})
+        yield InfoMetricFamily("fairlane_build", "Version of Fairlane, and its Pulsar tenant", self._build)
         yield from self._targets()
         yield from self._times()
         yield from self._counters()

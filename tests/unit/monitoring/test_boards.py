@@ -46,11 +46,10 @@ def conditions(alert: str) -> str:
     return "; ".join(rule["expr"] for rule in ALERTS if rule["alert"] == alert)
 
 
-def served() -> dict[str, tuple[str, set[str]]]:
-    """Type and labels of each series by its name."""
+def served() -> dict[str, set[str]]:
+    """Labels of each series by its name."""
     return {
-        f"{name}_bucket" if kind == "histogram" else name: (kind, set(labels.split(", ")))
-        for name, kind, labels in METRICS
+        f"{name}_bucket" if kind == "histogram" else name: set(labels.split(", ")) for name, kind, labels in METRICS
     }
 
 
@@ -81,31 +80,35 @@ def test_the_rules_of_another_tenant_name_it_alone() -> None:
 
 # ---------------------------------------------------------------- boards
 def test_figures_of_the_service_are_those_of_the_chosen_tiers_workers_and_apps() -> None:
-    asked = [target["expr"] for panel in panels("board-service.json") for target in panel["targets"]]
-    for name, matchers in re.findall(r"(fairlane_\w+)(?:{([^}]*)})?", " ".join(asked)):
-        kind, labels = served()[name]
-        chosen = {"tier"} & labels | ({"channel", "app"} if "app" in labels else set())
-        if not name.startswith(("fairlane_estate_", "fairlane_cap_")) and (
-            kind != "gauge" or re.match("fairlane_(worker|flow)_(?!paused)", name)
-        ):
-            chosen |= {"worker"}
-        of_variables = {variable for _, variable in re.findall(r'(\w+)=~"\$(\w+)"', matchers)}
-        assert of_variables == chosen, name
+    asked = " ".join(target["expr"] for panel in panels("board-service.json") for target in panel["targets"])
+    for name, matchers in re.findall(r"(fairlane_(?!estate_)\w+)(?:{([^}]*)})?", asked):
+        labels = {"instance", *served()[name]}
+        of_flows = {"channel": "channel", "app": "app"} if "app" in labels else {}
+        choices = {"instance": "worker", "tier": "tier", **of_flows}
+        chosen = dict(re.findall(r'(\w+)=~"\$(\w+)"', matchers))
+        assert chosen == {label: variable for label, variable in choices.items() if label in labels}, name
 
 
-def test_variables_offer_the_tiers_and_all_that_prometheus_has() -> None:
-    for name in BOARDS:
-        variables = {one["name"]: one for one in json.loads(FILES[name])["templating"]["list"]}
-        assert variables.keys() >= set(
-            re.findall(r"\$(\w+)", "".join(t["expr"] for p in panels(name) for t in p["targets"]))
-        )
-        for variable in variables.values():
-            if variable["type"] == "query":
-                query = re.fullmatch(r"label_values\((.+), \w+\)", variable["query"]["query"])
-                assert query is not None
-                assert metrics_of(query[1].replace("$channel", ".*"))
-    tiers = next(one for one in json.loads(FILES["board-service.json"])["templating"]["list"] if one["name"] == "tier")
-    assert tiers["query"].split(",") == [str(tier) for tier in TIERS]
+@pytest.mark.parametrize("name", BOARDS)
+def test_variables_are_defined_before_they_are_used_and_ask_for_what_is_served(name: str) -> None:
+    known = {"datasource"}
+    for variable in json.loads(FILES[name])["templating"]["list"]:
+        if variable["type"] == "query":
+            text = variable["query"]["query"]
+            asked = re.fullmatch(r"label_values\((.+), (\w+)\)", text)
+            assert asked is not None
+            assert metrics_of(asked[1]) <= {*served(), "fairlane_build_info"}
+            assert set(re.findall(r"\$(\w+)", text)) <= known
+        known.add(variable["name"])
+    used = {
+        one for panel in panels(name) for target in panel["targets"] for one in re.findall(r"\$(\w+)", target["expr"])
+    }
+    assert used <= known
+
+
+def test_the_tiers_to_choose_are_all() -> None:
+    variables = {one["name"]: one for one in json.loads(FILES["board-service.json"])["templating"]["list"]}
+    assert variables["tier"]["query"].split(",") == [str(tier) for tier in TIERS]
 
 
 def test_the_states_of_nodes_are_those_of_their_life() -> None:

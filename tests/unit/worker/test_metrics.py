@@ -42,14 +42,14 @@ def test_targets_waits_and_calls_are_shown() -> None:
     stats.tiers[Tier.LOW].wait.add(10**9)
     calls.note("lease", 0.0004)
     calls.note("lease", 7.0)
-    text = exposed(EngineCollector(stats, calls, "9.9"))
+    text = exposed(EngineCollector(stats, calls, {"version": "9.9", "tenant": "push"}))
     assert 'fairlane_targets_total{channel="http",outcome="sent",tier="high"} 7.0' in text
     assert 'fairlane_queue_wait_seconds_bucket{le="0.002",tier="low"} 0.0' in text
     assert 'fairlane_queue_wait_seconds_bucket{le="0.005",tier="low"} 2.0' in text
     assert 'fairlane_queue_wait_seconds_count{tier="low"} 3.0' in text
     assert 'fairlane_redis_call_seconds_bucket{le="0.0005",script="lease"} 1.0' in text
     assert 'fairlane_redis_call_seconds_bucket{le="+Inf",script="lease"} 2.0' in text
-    assert 'fairlane_build_info{version="9.9"} 1.0' in text
+    assert 'fairlane_build_info{tenant="push",version="9.9"} 1.0' in text
 
 
 class Counts(Epochs):
@@ -127,16 +127,16 @@ def test_tasks_that_cannot_end_are_counted_once_a_minute() -> None:
 
 def test_targets_whose_outcome_is_late_are_shown() -> None:
     stats = EngineStats()
-    assert "fairlane_worker_unrecorded_targets 0.0" in exposed(EngineCollector(stats, CallTimes(), "1"))
+    assert "fairlane_worker_unrecorded_targets 0.0" in exposed(EngineCollector(stats, CallTimes(), {}))
     stats.late_records = LateRecords(since_s=1.0, targets=700, tasks=["a"])
-    assert "fairlane_worker_unrecorded_targets 700.0" in exposed(EngineCollector(stats, CallTimes(), "1"))
+    assert "fairlane_worker_unrecorded_targets 700.0" in exposed(EngineCollector(stats, CallTimes(), {}))
 
 
 @pytest.mark.parametrize("trouble", [Unreachable("Redis is gone."), NotReady("The view is being rebuilt.")])
 def test_without_a_view_an_autoscaler_is_told_nothing_rather_than_too_little(trouble: FairlaneError) -> None:
     world = OneWorker(0.0, live("a", total=1_000))
     world.counts.trouble = trouble
-    text = exposed(ServiceCollector(world.view), EngineCollector(EngineStats(), CallTimes(), "1"))
+    text = exposed(ServiceCollector(world.view), EngineCollector(EngineStats(), CallTimes(), {}))
     assert "fairlane_backlog_targets" not in text
     assert "fairlane_worker_lanes 0.0" in text, "the worker's own figures are still shown"
     world.counts.trouble = None
