@@ -13,7 +13,7 @@ from fairlane.cli.base.output import Output, output_option, say
 if TYPE_CHECKING:
     from estate.moves.move_facts import MoveFacts
     from estate.moves.mover import Mover
-    from estate.plans.balance import Piece
+    from estate.plans.balance import WeightedBundle
     from fairlane.settings import Settings
 
 _plan = with_options(
@@ -68,43 +68,43 @@ def _balance(
     mover: "Mover", output: Output, goal: str, tenant: str, at_once: int, *, dry_run: bool, split: bool
 ) -> int:
     from estate.cli.moving import read_facts, show_moves
-    from estate.plans.balance import Goal, hot_bundles, pieces_of, plan_balance, require_no_worse
+    from estate.plans.balance import Goal, hot_bundles, plan_balance, weighted_bundles
 
     facts, kind = read_facts(mover), Goal(goal)
-    pieces = pieces_of(facts.estate, kind, tenant)
-    plan = require_no_worse(plan_balance(pieces, facts.brokers(), fixed=facts.fixed(kind, tenant)))
-    hot = hot_bundles(pieces, plan)
+    bundles = weighted_bundles(facts.estate, kind, tenant)
+    plan = plan_balance(bundles, facts.brokers(), fixed=facts.fixed(kind, tenant))
+    hot = hot_bundles(bundles, plan)
     if split and hot and not dry_run:
         return _split(mover, facts, hot)
     _say_hot(facts, hot)
     progress = None if dry_run else mover.carry_out(plan.moves, facts, at_once)
-    return show_moves(output, plan, progress, {"hot": [piece.bundle for piece in hot]})
+    return show_moves(output, plan, progress, {"hot": [bundle.name for bundle in hot]})
 
 
-def _split_point(facts: "MoveFacts", piece: "Piece") -> int | None:
+def _split_point(facts: "MoveFacts", bundle: "WeightedBundle") -> int | None:
     from estate.plans.placement import parse_range, split_point
 
-    topics = facts.topics[piece.bundle]
+    topics = facts.topics[bundle.name]
     weights = {name: load.msg_throughput_in + load.msg_throughput_out for name, load in topics.items()}
-    return split_point(parse_range(piece.bundle.rpartition("/")[2]), weights)
+    return split_point(parse_range(bundle.name.rpartition("/")[2]), weights)
 
 
-def _say_hot(facts: "MoveFacts", hot: "list[Piece]") -> None:
-    for piece in hot:
-        point = _split_point(facts, piece)
-        what = f"{piece.bundle} carries more than any move can even out"
+def _say_hot(facts: "MoveFacts", hot: "list[WeightedBundle]") -> None:
+    for bundle in hot:
+        point = _split_point(facts, bundle)
+        what = f"{bundle.name} carries more than any move can even out"
         fix = "it has one topic, which cannot be divided" if point is None else f"split it at {point:#010x} (--split)"
         say(f"{what}: {fix}.")
 
 
-def _split(mover: "Mover", facts: "MoveFacts", hot: "list[Piece]") -> int:
+def _split(mover: "Mover", facts: "MoveFacts", hot: "list[WeightedBundle]") -> int:
     """Split the hot bundles that can be; their halves are moved by another call."""
     done = 0
-    for piece in hot:
-        point = _split_point(facts, piece)
+    for bundle in hot:
+        point = _split_point(facts, bundle)
         if point is not None:
-            mover.admin.split(piece.bundle, point)
-            say(f"split {piece.bundle} at {point:#010x}")
+            mover.admin.split(bundle.name, point)
+            say(f"split {bundle.name} at {point:#010x}")
             done += 1
     say(f"{done} bundles were split. Run `fairlane estate balance` again when their load was measured.")
     return exit_codes.OK if done else exit_codes.FAILURE

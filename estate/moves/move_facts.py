@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from backends.pulsar.lane_stats import TopicStats
 from estate.facts.bundles import BrokerBundles
-from estate.plans.balance import Goal, loads_of, pieces_of
+from estate.plans.balance import Goal, loads_of, weighted_bundles
 from estate.plans.placement import hash_of, parse_range
 from estate.rules.cluster import BrokerLoad, BundleLoad, Estate, Usage
 
@@ -30,7 +30,7 @@ class MoveFacts:
 
     def fixed(self, goal: Goal, tenant: str) -> dict[str, float]:
         """Return the load of each broker by other tenants, which is not moved."""
-        others = [piece for piece in pieces_of(self.estate, goal) if piece.bundle.partition("/")[0] != tenant]
+        others = [bundle for bundle in weighted_bundles(self.estate, goal) if bundle.name.partition("/")[0] != tenant]
         return loads_of(others, self.brokers())
 
 

@@ -10,7 +10,7 @@ from estate.facts.bundles import BundleAdmin
 from estate.moves.move_facts import MoveFacts, facts_of, unmeasured_namespaces
 from estate.moves.move_journals import MoveJournals
 from estate.moves.moves import AT_ONCE, MoveProgress, MoveRunner, MoveState, move_bundle
-from estate.plans.balance import Goal, Move, MovePlan, pieces_of, plan_drain
+from estate.plans.balance import Goal, Move, MovePlan, plan_drain, weighted_bundles
 from fairlane.settings import Settings
 
 
@@ -79,7 +79,7 @@ class Mover:
         dry_run: bool = False,
     ) -> Drained:
         """Move all bundles of a broker to the others, and unload those without topics, which nobody waits for."""
-        plan = plan_drain(pieces_of(facts.estate, Goal.BYTES), facts.brokers(), broker)
+        plan = plan_drain(weighted_bundles(facts.estate, Goal.BYTES), facts.brokers(), broker)
         empty = facts.empty.get(broker, ())
         if dry_run:
             return Drained(plan, empty)

@@ -33,10 +33,10 @@ class Goal(StrEnum):
 
 
 @dataclass(frozen=True)
-class Piece:
-    """A bundle with the weight that counts for the goal."""
+class WeightedBundle:
+    """A bundle with the load that counts for the goal."""
 
-    bundle: str
+    name: str
     """tenant/namespace/range."""
     broker: str
     """Its owner."""
@@ -84,13 +84,13 @@ def spread_of(loads: Mapping[str, float]) -> float:
 
 
 # ---------------------------------------------------------------- weights
-def pieces_of(estate: Estate, goal: Goal, tenant: str | None = None) -> list[Piece]:
+def weighted_bundles(estate: Estate, goal: Goal, tenant: str | None = None) -> list[WeightedBundle]:
     """Return the bundles of an estate with their weights. tenant: only the bundles of this one.
 
     Bundles that no broker owns are not among them: they are loaded at the first use, wherever Pulsar likes.
     """
     return [
-        Piece(bundle.name, broker.name, weight)
+        WeightedBundle(bundle.name, broker.name, weight)
         for broker in estate.brokers
         for bundle, weight in zip(broker.bundles, _weights(broker, goal), strict=True)
         if tenant is None or bundle.namespace.partition("/")[0] == tenant
@@ -108,17 +108,17 @@ def _weights(broker: BrokerLoad, goal: Goal) -> list[float]:
     return [broker.cpu.used * each / sum(messages) for each in messages]
 
 
-def loads_of(pieces: Iterable[Piece], brokers: Collection[str]) -> dict[str, float]:
+def loads_of(bundles: Iterable[WeightedBundle], brokers: Collection[str]) -> dict[str, float]:
     """Return the load of each broker, also of those without a bundle."""
     loads = dict.fromkeys(brokers, 0.0)
-    for piece in pieces:
-        loads[piece.broker] = loads.get(piece.broker, 0.0) + piece.weight
+    for bundle in bundles:
+        loads[bundle.broker] = loads.get(bundle.broker, 0.0) + bundle.weight
     return loads
 
 
 # ---------------------------------------------------------------- balance
 def plan_balance(
-    pieces: Sequence[Piece], brokers: Collection[str], fixed: Mapping[str, float] | None = None
+    bundles: Sequence[WeightedBundle], brokers: Collection[str], fixed: Mapping[str, float] | None = None
 ) -> MovePlan:
     """Return the moves that level the load of brokers, largest bundles first.
 
@@ -126,25 +126,25 @@ def plan_balance(
     brokers: those that may take and give; a bundle on another one stays. fixed: load of a broker that is not moved.
     Raises InvalidInput for weights that are negative or no number.
     """
-    _check(pieces)
-    before = loads_of((piece for piece in pieces if piece.broker in brokers), brokers)
+    _check(bundles)
+    before = loads_of((bundle for bundle in bundles if bundle.broker in brokers), brokers)
     for broker, load in (fixed or {}).items():
         if broker in before:
             before[broker] += load
-    moves = _greedy([piece for piece in pieces if piece.broker in brokers], dict(before))
+    moves = _greedy([bundle for bundle in bundles if bundle.broker in brokers], dict(before))
     moves = _without_needless(moves, before)
     return _plan(moves, before)
 
 
-def _check(pieces: Iterable[Piece]) -> None:
-    for piece in pieces:
-        if not 0 <= piece.weight < float("inf"):
-            raise InvalidInput(f"balance: bundle {piece.bundle} has the load {piece.weight}.")
+def _check(bundles: Iterable[WeightedBundle]) -> None:
+    for bundle in bundles:
+        if not 0 <= bundle.weight < float("inf"):
+            raise InvalidInput(f"balance: bundle {bundle.name} has the load {bundle.weight}.")
 
 
-def _greedy(pieces: Sequence[Piece], loads: dict[str, float]) -> list[Move]:
+def _greedy(bundles: Sequence[WeightedBundle], loads: dict[str, float]) -> list[Move]:
     """Move from the most loaded giver to the least loaded taker until they are close, or no move helps."""
-    left = {broker: [piece for piece in pieces if piece.broker == broker] for broker in loads}
+    left = {broker: [bundle for bundle in bundles if bundle.broker == broker] for broker in loads}
     moves: list[Move] = []
     givers, takers = set(loads), set(loads)
     while spread_of(loads) > CLOSE_ENOUGH:
@@ -153,24 +153,27 @@ def _greedy(pieces: Sequence[Piece], loads: dict[str, float]) -> list[Move]:
             return moves
         moves.append(move)
         _apply(move, loads)
-        left[move.source] = [piece for piece in left[move.source] if piece.bundle != move.bundle]
+        left[move.source] = [bundle for bundle in left[move.source] if bundle.name != move.bundle]
         givers.discard(move.target)
         takers.discard(move.source)
     return moves
 
 
 def _best_move(
-    left: Mapping[str, list[Piece]], loads: Mapping[str, float], givers: AbstractSet[str], takers: AbstractSet[str]
+    left: Mapping[str, list[WeightedBundle]],
+    loads: Mapping[str, float],
+    givers: AbstractSet[str],
+    takers: AbstractSet[str],
 ) -> Move | None:
     """Return the move that levels a pair of brokers best: from the most loaded one that has such a move."""
     for source in sorted(givers, key=lambda broker: (-loads[broker], broker)):
         for target in sorted(takers - {source}, key=lambda broker: (loads[broker], broker)):
             gap = loads[source] - loads[target]
             # A bundle of nearly the whole gap would only change the places of the two.
-            fitting = [piece for piece in left[source] if 0 < piece.weight < gap * (1 - MIN_GAIN)]
+            fitting = [bundle for bundle in left[source] if 0 < bundle.weight < gap * (1 - MIN_GAIN)]
             if fitting:
-                best = min(fitting, key=lambda piece: (abs(gap / 2 - piece.weight), -piece.weight, piece.bundle))
-                return Move(best.bundle, source, target, best.weight)
+                best = min(fitting, key=lambda bundle: (abs(gap / 2 - bundle.weight), -bundle.weight, bundle.name))
+                return Move(best.name, source, target, best.weight)
     return None
 
 
@@ -203,53 +206,41 @@ def _plan(moves: Sequence[Move], before: Mapping[str, float]) -> MovePlan:
 
 
 # ---------------------------------------------------------------- drain
-def plan_drain(pieces: Sequence[Piece], brokers: Collection[str], drained: str) -> MovePlan:
+def plan_drain(bundles: Sequence[WeightedBundle], brokers: Collection[str], drained: str) -> MovePlan:
     """Return the moves that empty a broker: largest bundles first, each to the least loaded of the others.
 
     Bundles without load are divided by number. brokers: those that may take. Raises Refused if there is no other one.
     """
-    _check(pieces)
+    _check(bundles)
     takers = sorted(set(brokers) - {drained})
     if not takers:
         raise Refused(f"There is no broker but {drained} that could take its bundles.", "Start another one first.")
-    before = loads_of((piece for piece in pieces if piece.broker in {*takers, drained}), {*takers, drained})
-    loads, counts = dict(before), Counter(piece.broker for piece in pieces)
+    before = loads_of((bundle for bundle in bundles if bundle.broker in {*takers, drained}), {*takers, drained})
+    loads, counts = dict(before), Counter(bundle.broker for bundle in bundles)
     moves = []
-    for piece in sorted(pieces, key=lambda piece: (-piece.weight, piece.bundle)):
-        if piece.broker != drained:
+    for bundle in sorted(bundles, key=lambda bundle: (-bundle.weight, bundle.name)):
+        if bundle.broker != drained:
             continue
         target = min(takers, key=lambda broker: (loads[broker], counts[broker], broker))
-        moves.append(Move(piece.bundle, drained, target, piece.weight))
+        moves.append(Move(bundle.name, drained, target, bundle.weight))
         _apply(moves[-1], loads)
         counts[target] += 1
     return _plan(moves, before)
 
 
-def require_no_worse(plan: MovePlan) -> MovePlan:
-    """Return the plan. Raises Refused if it would load a broker more than the most loaded one is now."""
-    largest, broker = max(((load, broker) for broker, load in plan.after.items()), default=(0.0, ""))
-    allowed = max(plan.before.values(), default=0.0)
-    if largest > allowed * (1 + _ROUNDING):
-        raise Refused(
-            f"The plan would load {broker} with {largest:,.0f}; the most loaded broker has {allowed:,.0f} now.",
-            "Add a broker, or allow it with --yes.",
-        )
-    return plan
-
-
 # ---------------------------------------------------------------- hot bundles
-def hot_bundles(pieces: Sequence[Piece], plan: MovePlan) -> list[Piece]:
+def hot_bundles(bundles: Sequence[WeightedBundle], plan: MovePlan) -> list[WeightedBundle]:
     """Return the bundles that keep a plan from levelling the load: only a split helps, largest first.
 
     They are the largest bundles of brokers that are above the mean after the plan, if they weigh more than the gap.
     """
     mean = sum(plan.after.values()) / len(plan.after) if plan.after else 0.0
     moved = {move.bundle: move.target for move in plan.moves}
-    there = [replace(piece, broker=moved.get(piece.bundle, piece.broker)) for piece in pieces]
+    there = [replace(bundle, broker=moved.get(bundle.name, bundle.broker)) for bundle in bundles]
     hot = []
     for broker, load in plan.after.items():
-        own = [piece for piece in there if piece.broker == broker]
-        largest = max(own, key=lambda piece: piece.weight, default=None)
+        own = [bundle for bundle in there if bundle.broker == broker]
+        largest = max(own, key=lambda bundle: bundle.weight, default=None)
         if largest is not None and load > mean * (1 + CLOSE_ENOUGH) and largest.weight > load - mean:
             hot.append(largest)
-    return sorted(hot, key=lambda piece: -piece.weight)
+    return sorted(hot, key=lambda bundle: -bundle.weight)

@@ -36,7 +36,7 @@ class MemorySplit:
 
     system_bytes: int
     java: dict[str, JavaMemory]
-    """Of the broker, the bookie or both."""
+    """Memory of the broker, the bookie or both, by name."""
     page_cache_bytes: int
 
 
