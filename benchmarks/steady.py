@@ -11,8 +11,8 @@ from dispatcher.model.errors import FairlaneError
 from dispatcher.model.task import PushTask
 from dispatcher.model.tier import TIERS, Tier
 from dispatcher.model.view import TierStats
-from fairlane.screen.waits import merged, quantile_ms
 from fairlane.settings import Settings
+from lab.demo.report import merged, quantile_ms
 from producers.submit.cutter import Slab
 
 WARM_S, MEASURED_S = 5.0, 10.0

@@ -1,4 +1,4 @@
-"""What is wrong with the estate, for `fairlane doctor`."""
+"""Faults of the estate, for `fairlane doctor`."""
 
 from collections.abc import Iterator
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""What the upper floors (tables, estate, laboratory) add to the program, by name; each is imported when asked for.
+"""Names of the parts that the upper floors (tables, estate, laboratory) add; each is imported when asked for.
 
 Nothing else of `fairlane` knows them, so dispatch loads and runs without them.
 """

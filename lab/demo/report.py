@@ -1,20 +1,23 @@
 """The closing report of the demo, and whether everything went as required."""
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import accumulate
+from math import inf
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from dispatcher.analysis.histogram import quantile
 from dispatcher.model.tier import TIERS
 from dispatcher.model.values import duration, percent
-from dispatcher.model.view import TaskView, WorkerBeat
+from dispatcher.model.view import WAIT_BUCKETS_MS, TaskView, WorkerBeat
 from dispatcher.wire.outcome import OUTCOME_NAMES
 from fairlane.screen.console import GREEN, RED
 from fairlane.screen.render import STATE, TIER
 from fairlane.screen.sample import Sample
 from fairlane.screen.table import table_of
-from fairlane.screen.waits import merged, quantile_ms
 from lab.demo.fake_fcm import FakeCounts
 
 MEASURED_S, FAST_ENOUGH = 8.0, 0.8
@@ -106,6 +109,21 @@ def tiers_report(closing: DemoResult) -> RenderableType:
         targets = sum(task.targets.total for task in closing.tasks if task.tier == tier)
         rows.append({"tier": tier, "targets": targets, "share": percent(closing.meter.share(tier)), **waits})
     return table_of(rows, (TIER, *list(rows[0])[1:]))
+
+
+def merged(workers: Iterable[WorkerBeat], tier: str) -> list[int]:
+    """Return the number of envelopes by wait, one count per bucket, over all workers."""
+    total = [0] * (len(WAIT_BUCKETS_MS) + 1)
+    for worker in workers:
+        stats = worker.tiers.get(tier)
+        for index, count in enumerate(stats.wait_counts if stats else []):
+            total[index] += count
+    return total
+
+
+def quantile_ms(counts: list[int], part: float) -> float | None:
+    """Return the wait below which `part` (0 to 1) of the envelopes stay; None if there are none."""
+    return quantile(list(zip((*WAIT_BUCKETS_MS, inf), accumulate(counts), strict=True)), part)
 
 
 def tasks_report(closing: DemoResult) -> RenderableType:

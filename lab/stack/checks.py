@@ -1,4 +1,4 @@
-"""What the local stack needs of this machine, for `fairlane doctor`."""
+"""The needs of the local stack on this machine, for `fairlane doctor`."""
 
 import os
 import shutil

@@ -16,9 +16,8 @@ from fairlane.cli.service.tier import waits_of
 from fairlane.figures.signals import wanted_shares
 from fairlane.screen.render import line, screen
 from fairlane.screen.sample import Sample, sample_of
-from fairlane.screen.waits import merged, quantile_ms
 from lab.demo.fake_fcm import FakeCounts, through_fcm
-from lab.demo.report import DemoResult, ShareMeter, closing_report
+from lab.demo.report import DemoResult, ShareMeter, closing_report, merged, quantile_ms
 from lab.demo.start import read_jobs
 from tests import records
 from tests.unit.tasks import task_view
