@@ -55,7 +55,7 @@ class Leases(EnginePart):
         self._weights = dict(DEFAULT_TIER_WEIGHTS)
         self.draining = False
         self.waiting = Waiting()
-        self._suspects = Suspects(working, settling, shared.stats)
+        self._suspects = Suspects(working, settling.set_apart, shared.stats)
         self._asked_suspects = False
 
     @property

@@ -66,7 +66,7 @@ class Settling(EnginePart):
         self._open_records: dict[tuple[str, str, str, str], OpenRecord] = {}
         self._receipts: dict[int, _Receipt] = {}
         self._unrecorded = UnrecordedOutcomes()
-        self._suspects = RecordSuspects(self, shared.stats)
+        self._suspects = RecordSuspects(self._settle_alone, self._leave, shared.stats)
         self._token = 0
         # A run may have many envelopes, and a record that names all their targets may exceed the size of a message.
         settings = shared.settings
@@ -119,9 +119,7 @@ class Settling(EnginePart):
     @property
     def next_s(self) -> float | None:
         """Return when `flush` must be called next; None if nothing waits."""
-        if not self._open_records:
-            return None
-        return next(iter(self._open_records.values())).due_s
+        return next((record.due_s for record in self._open_records.values()), None)
 
     def _open_record_of(self, lane: LaneBuffer, part: EnvelopeRun) -> OpenRecord:
         key = (lane.name, part.task, part.claim, part.channel)
@@ -140,7 +138,7 @@ class Settling(EnginePart):
         self._unrecorded.add(draft, now_s)
         return OpenRecord(lane, draft, now_s, now_s + self._settings.settle_linger_s)
 
-    def settle_alone(self, lane: LaneBuffer, part: EnvelopeRun, result: Result, apart: SetApart | None = None) -> None:
+    def _settle_alone(self, lane: LaneBuffer, part: EnvelopeRun, result: Result, apart: SetApart | None) -> None:
         """Settle one envelope, which is counted as unsettled, in a record of its own."""
         open_record = self._new_record(lane, part)
         open_record.apart = apart
@@ -206,7 +204,7 @@ class Settling(EnginePart):
         self._unrecorded.forget(open_record.draft)
         self._suspects.accuse(open_record, error)
 
-    def leave(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
+    def _leave(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
         """Leave envelopes that were not settled to the next worker, unacked."""
         self._count_unsettled(part.task, -part.targets)
         self._working.ack(lane, [], part.targets)
@@ -259,16 +257,10 @@ class Settling(EnginePart):
 
     def unknown(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
         """Store envelopes of an unknown task as dead letters; never send them."""
-        letters: list[Publish] = [
-            partial(self._ports.dead_letters.publish, self._letter(lane, delivery.envelope))
-            for delivery in part.deliveries
-        ]
+        store, at_ms = self._ports.dead_letters.publish, self._clock.wall_ms()
+        letters: list[Publish] = [partial(store, _letter(lane, one.envelope, at_ms)) for one in part.deliveries]
         self._stats.dead_lettered += part.count
         self._start(lane, [letters], part)
-
-    def _letter(self, lane: LaneBuffer, envelope: Envelope) -> DeadLetter:
-        letter, body = letter_of(envelope, [], [], self._clock.wall_ms()), encoded_or_name(envelope)
-        return msgspec.structs.replace(letter, body=body, lane=lane.name, variables=None)
 
     def _start(
         self, lane: LaneBuffer, steps: list[list[Publish]], part: EnvelopeRun, *, may_be_refused: bool = False
@@ -354,25 +346,22 @@ class Settling(EnginePart):
             del self._receipts[token]
 
     def _publish_again(self, token: int, receipt: _Receipt) -> None:
-        settings = self._settings
-        receipt.wait_s = settings.store_again.after(receipt.wait_s)
+        receipt.wait_s = self._settings.store_again.after(receipt.wait_s)
         self._stats.stored_again += 1
         self._timers.at(self._clock.monotonic_s() + receipt.wait_s, lambda: self._publish(token))
 
     def _finish(self, job: _Job) -> None:
         self._count_unsettled(job.task, -job.targets)
         if job.draft is not None:
-            self._count(job, job.draft)
+            settled_ms = (self._clock.monotonic_s() - job.sent_s) * 1000
+            self._stats.add_settled(job.lane.tier, job.draft, settled_ms)
         self._working.ack(job.lane, job.acks, job.targets)
 
-    def _count(self, job: _Job, draft: Draft) -> None:
-        stats = self._stats
-        for code, targets in draft.counts.items():
-            stats.outcomes[job.lane.tier, draft.record.channel, code] += targets
-        stats.retried += draft.retried
-        stats.unknown += draft.unknown
-        stats.dead_lettered += len(draft.letters)
-        stats.stages["settled"].add((self._clock.monotonic_s() - job.sent_s) * 1000, len(job.acks))
+
+def _letter(lane: LaneBuffer, envelope: Envelope, at_ms: int) -> DeadLetter:
+    """Return the dead letter of an envelope of an unknown task."""
+    letter, body = letter_of(envelope, [], [], at_ms), encoded_or_name(envelope)
+    return msgspec.structs.replace(letter, body=body, lane=lane.name, variables=None)
 
 
 def _may_be_stored(error: Exception | None) -> bool:

@@ -10,6 +10,7 @@ from dispatcher.engine.runs import EnvelopeRun
 from dispatcher.engine.unrecorded import LateRecords
 from dispatcher.model.tier import TIERS, Tier
 from dispatcher.model.view import WAIT_BUCKETS_MS, TierStats
+from dispatcher.settle import Draft
 
 
 class WaitTimes(Histogram):
@@ -116,6 +117,15 @@ class EngineStats:
     @property
     def unrecorded_targets(self) -> int:
         return 0 if self.late_records is None else self.late_records.targets
+
+    def add_settled(self, tier: Tier, draft: Draft, settled_ms: float) -> None:
+        """Count the outcomes of a draft that was settled. settled_ms: how long that took."""
+        for code, targets in draft.counts.items():
+            self.outcomes[tier, draft.record.channel, code] += targets
+        self.retried += draft.retried
+        self.unknown += draft.unknown
+        self.dead_lettered += len(draft.letters)
+        self.stages["settled"].add(settled_ms, len(draft.acks))
 
     def tier_stats(self) -> dict[str, TierStats]:
         """Return the counts per tier for the heartbeat."""

@@ -2,9 +2,9 @@
 
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from dispatcher.engine.buffers import LaneBuffer
 from dispatcher.engine.lanes import WorkingSet
@@ -14,9 +14,6 @@ from dispatcher.settle import Draft
 from dispatcher.verdicts import error_text
 from dispatcher.wire.lease import GivenBack
 from dispatcher.wire.outcome import Report, Verdict, sound_text
-
-if TYPE_CHECKING:
-    from dispatcher.engine.settling import Settling
 
 Result = Sequence[Report] | int
 """A report for each envelope of a run, or the outcome of all its targets."""
@@ -57,9 +54,12 @@ class Suspects:
     and returned credit is forgotten (its claim expires by itself). Envelopes in a group count as held.
     """
 
-    def __init__(self, working: WorkingSet, settling: "Settling", stats: EngineStats) -> None:
+    def __init__(
+        self, working: WorkingSet, set_apart: Callable[[LaneBuffer, EnvelopeRun, str], None], stats: EngineStats
+    ) -> None:
+        """set_apart: settles an envelope without what cannot be read of it, for a reason."""
         self._working = working
-        self._settling = settling
+        self._set_apart = set_apart
         self._stats = stats
         self._groups: deque[SuspectGroup] = deque()
         self._accused: SuspectGroup | None = None
@@ -134,7 +134,7 @@ class Suspects:
         for lane, part in single.parts:
             if not lane.closing:
                 self._working.take_out(lane, part)
-                self._settling.set_apart(lane, part, self._reason)
+                self._set_apart(lane, part, self._reason)
 
 
 class SetApart(NamedTuple):
@@ -177,8 +177,15 @@ class RecordSuspects:
     targets fail. If that cannot be settled either, all of them fail.
     """
 
-    def __init__(self, settling: "Settling", stats: EngineStats) -> None:
-        self._settling = settling
+    def __init__(
+        self,
+        settle_alone: Callable[[LaneBuffer, EnvelopeRun, Result, SetApart | None], None],
+        leave: Callable[[LaneBuffer, EnvelopeRun], None],
+        stats: EngineStats,
+    ) -> None:
+        """settle_alone: settles an envelope in a record of its own. leave: leaves it in its lane."""
+        self._settle_alone = settle_alone
+        self._leave = leave
         self._stats = stats
 
     def accuse(self, record: OpenRecord, error: Exception) -> None:
@@ -193,7 +200,7 @@ class RecordSuspects:
         ]
         for part, result in pieces:
             if len(pieces) > 1:
-                self._settling.settle_alone(record.lane, part, result)
+                self._settle_alone(record.lane, part, result, None)
             else:
                 report = Report(Verdict(result)) if isinstance(result, int) else result[0]
                 self.set_apart(record.lane, SetApart(part, error_text(error), report))
@@ -203,11 +210,11 @@ class RecordSuspects:
         part = apart.part
         self._stats.set_apart += 1
         _log.error("Envelope %d of task %s (lane %s) is set apart: %s", part.first, part.task, lane.name, apart.reason)
-        self._settling.settle_alone(lane, part, [], apart)
+        self._settle_alone(lane, part, [], apart)
 
     def _accuse_again(self, lane: LaneBuffer, apart: SetApart, error: Exception) -> None:
         if apart.report is not None:
-            self._settling.settle_alone(lane, apart.part, [], apart._replace(report=None))
+            self._settle_alone(lane, apart.part, [], apart._replace(report=None))
             return
         _log.error(
             "The outcomes of envelope %d of task %s (lane %s) cannot be recorded; it stays in the lane. "
@@ -217,4 +224,4 @@ class RecordSuspects:
             lane.name,
             exc_info=error,
         )
-        self._settling.leave(lane, apart.part)
+        self._leave(lane, apart.part)
