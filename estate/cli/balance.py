@@ -11,7 +11,7 @@ from fairlane.cli.base.options import with_options
 from fairlane.cli.base.output import Output, output_option, say
 
 if TYPE_CHECKING:
-    from estate.moves.move_facts import MoveFacts
+    from estate.moves.facts import MoveFacts
     from estate.moves.mover import Mover
     from estate.plans.balance import WeightedBundle
     from fairlane.settings import Settings
@@ -111,9 +111,9 @@ def _split(mover: "Mover", facts: "MoveFacts", hot: "list[WeightedBundle]") -> i
 
 
 def _stop(settings: "Settings") -> int:
-    from estate.moves.mover import journals_of
+    from estate.moves.mover import logs_of
 
-    journals_of(settings).stop()
+    logs_of(settings).stop()
     say("The run begins no further move and finishes those under way. `--undo` takes them back.")
     return exit_codes.OK
 
@@ -121,11 +121,11 @@ def _stop(settings: "Settings") -> int:
 def _undo(mover: "Mover", output: Output, at_once: int) -> int:
     """Put back what the last run moved, and forget that run if all of it is."""
     from estate.cli.moving import read_facts, show_progress
-    from estate.moves.moves import MoveState
+    from estate.moves.runner import MoveState
 
-    path, moves = mover.journals.last()
+    path, moves = mover.logs.last()
     facts = read_facts(mover, {move.bundle for move in moves})
-    progress = mover.carry_out(moves, facts, at_once, journaled=False)
+    progress = mover.carry_out(moves, facts, at_once, logged=False)
     if all(each.state is MoveState.VERIFIED for each in progress):
         path.unlink()
     return show_progress(output, progress, ["bundle", "target", "state", "reason"])

@@ -3,9 +3,9 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from estate.moves.move_facts import MoveFacts
+from estate.moves.facts import MoveFacts
 from estate.moves.mover import Mover
-from estate.moves.moves import MoveProgress, MoveState
+from estate.moves.runner import MoveProgress, MoveState
 from estate.plans.balance import Move, MovePlan
 from fairlane.cli.base import exit_codes
 from fairlane.cli.base.output import Output, say

@@ -28,7 +28,7 @@ def spread(settings: "Settings", output: Output, at_once: int, *, dry_run: bool)
     from backends.pulsar.client import topics
     from estate.cli.moving import show_progress
     from estate.facts.bundles import BundleAdmin
-    from estate.moves.moves import MoveRunner, MoveState, reload_topic
+    from estate.moves.runner import MoveRunner, MoveState, reload_topic
     from estate.plans.balance import Move
 
     names = topics(settings.pulsar)
@@ -38,7 +38,7 @@ def spread(settings: "Settings", output: Output, at_once: int, *, dry_run: bool)
         return 0
     with BundleAdmin(settings.pulsar) as admin:
         moves = [Move(topic, "", "any broker") for topic in standing]
-        progress = MoveRunner(moves, partial(reload_topic, admin), at_once).run()  # no journal: it needs no undo
+        progress = MoveRunner(moves, partial(reload_topic, admin), at_once).run()  # no log: it needs no undo
     code = show_progress(output, progress, ["topic", "state", "tries", "reason"])
     begun = sum(each.state is MoveState.VERIFIED for each in progress)
     say(f"{begun} of {len(progress)} topics began new ledgers.")

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from dispatcher.model.errors import FairlaneError, Refused
 from estate.facts.bundles import BundleAdmin
-from estate.moves.move_facts import is_heartbeat
+from estate.moves.facts import is_heartbeat
 from estate.moves.mover import Drained, mover_of
-from estate.moves.moves import MoveState
+from estate.moves.runner import MoveState
 from fairlane.settings import Settings
 
 
@@ -34,7 +34,7 @@ class BrokerDrainer:
         except FairlaneError as error:
             raise Refused(f"broker {broker} was not drained: {error.cause}") from error
         except OSError as error:
-            raise Refused(f"broker {broker} was not drained: its journal cannot be written: {error}.") from error
+            raise Refused(f"broker {broker} was not drained: its log cannot be written: {error}.") from error
         ended = {each.move.bundle: each for each in drained.progress or ()}
         left = {name: each.reason or each.state for name, each in ended.items() if each.state is not MoveState.VERIFIED}
         left |= drained.kept

@@ -1,1 +1,1 @@
-"""Moves of bundles between brokers: their facts, how they are made, and the journal of a run."""
+"""Moves of bundles between brokers: their facts, how they are made, and the log of a run."""

@@ -7,9 +7,9 @@ from functools import partial
 
 from dispatcher.model.errors import NotFound, Refused, Unreachable
 from estate.facts.bundles import BundleAdmin
-from estate.moves.move_facts import MoveFacts, facts_of, unmeasured_namespaces
-from estate.moves.move_journals import MoveJournals
-from estate.moves.moves import AT_ONCE, MoveProgress, MoveRunner, MoveState, move_bundle
+from estate.moves.facts import MoveFacts, facts_of, unmeasured_namespaces
+from estate.moves.logs import MoveLogs
+from estate.moves.runner import AT_ONCE, MoveProgress, MoveRunner, MoveState, move_bundle
 from estate.plans.balance import Goal, Move, MovePlan, plan_drain, weighted_bundles
 from fairlane.settings import Settings
 
@@ -32,7 +32,7 @@ class Mover:
     """Moves bundles. Every method may raise Unreachable and Refused."""
 
     admin: BundleAdmin
-    journals: MoveJournals
+    logs: MoveLogs
 
     def read(self, wanted: Collection[str] = ()) -> MoveFacts:
         """Return the bundles of all brokers, with the topics to look each up by.
@@ -49,17 +49,17 @@ class Mover:
         at_once: int = AT_ONCE,
         must_stop: Callable[[], bool] = lambda: False,
         *,
-        journaled: bool = True,
+        logged: bool = True,
     ) -> list[MoveProgress]:
         """Carry out moves. Those that were begun are finished if it is interrupted, and the error says how to undo.
 
-        journaled: whether the run can be undone; one that undoes another is not.
+        logged: whether the run can be undone; one that undoes another is not.
         """
         topics = {bundle: tuple(topics) for bundle, topics in facts.topics.items()}
         attempt = partial(move_bundle, self.admin, topics, facts.brokers())
         with ExitStack() as run:
-            stopped = run.enter_context(self.journals.run())
-            record = run.enter_context(self.journals.journal()) if journaled else lambda _: None
+            stopped = run.enter_context(self.logs.run())
+            record = run.enter_context(self.logs.log()) if logged else lambda _: None
             runner = MoveRunner(moves, attempt, at_once, record=record, must_stop=lambda: must_stop() or stopped())
             try:
                 return runner.run()
@@ -96,12 +96,12 @@ class Mover:
         return reasons
 
 
-def journals_of(settings: Settings) -> MoveJournals:
-    return MoveJournals(settings.home_folder / "moves")
+def logs_of(settings: Settings) -> MoveLogs:
+    return MoveLogs(settings.home_folder / "moves")
 
 
 @contextmanager
 def mover_of(settings: Settings) -> Iterator[Mover]:
     """Yield the mover of the configured cluster."""
     with BundleAdmin(settings.pulsar) as admin:
-        yield Mover(admin, journals_of(settings))
+        yield Mover(admin, logs_of(settings))

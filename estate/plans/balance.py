@@ -187,7 +187,7 @@ def _without_needless(moves: Sequence[Move], before: Mapping[str, float]) -> lis
     kept = sorted(moves, key=lambda move: (-move.weight, move.bundle))
     bound = min(max(CLOSE_ENOUGH, spread_of(_after(kept, before)) + MIN_GAIN), spread_of(before))
     for move in reversed(list(kept)):
-        fewer = [one for one in kept if one is not move]
+        fewer = [other for other in kept if other is not move]
         if spread_of(_after(fewer, before)) <= bound + _ROUNDING:
             kept = fewer
     return kept

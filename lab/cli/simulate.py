@@ -127,8 +127,8 @@ def _writing(file: Path) -> Iterator[None]:
 
 
 def _verdict(result: "Result") -> int:
-    for one in result.violations[:10]:
-        say(f"violated: {one.rule}: {one.what} (at {one.at_s:.3f} s)")
+    for violation in result.violations[:10]:
+        say(f"violated: {violation.rule}: {violation.what} (at {violation.at_s:.3f} s)")
     for checked in result.expectations:
         if not checked.met:
             say(f"not met: {checked.what}: expected {checked.wanted}, got {checked.found}")

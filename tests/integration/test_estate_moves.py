@@ -159,9 +159,9 @@ def _stopped(moved: Moved) -> bool:
 
 
 def test_a_second_run_on_this_machine_is_refused(moved: Moved, estate: EstateServers) -> None:
-    from estate.moves.move_journals import MoveJournals
+    from estate.moves.logs import MoveLogs
 
-    with MoveJournals(moved.settings.home_folder / "moves").run():
+    with MoveLogs(moved.settings.home_folder / "moves").run():
         error = moved.call("drain", estate.broker_web("broker-2"), code=exit_codes.REFUSED)[1]
     assert "under way on this machine" in error
 

@@ -19,7 +19,7 @@ from benchmarks.estate.steady_lanes import steady_lanes
 from estate.facts.bundles import BundleAdmin
 from estate.facts.guard_states import GuardStates
 from estate.facts.provision import provision_estate
-from estate.moves.move_facts import is_heartbeat
+from estate.moves.facts import is_heartbeat
 from estate.rules.node_life import Intent, NodeRecord, decode_nodes
 from estate.view import EstateView, EstateViewer
 from fairlane.cli.base import exit_codes

@@ -70,7 +70,7 @@ class Loads:
         return sum(bundle.messages for bundle in self.bundles[broker])
 
     def move(self, shed: Move) -> None:
-        bundle = next(one for one in self.bundles[shed.source] if one.name == shed.bundle)
+        bundle = next(each for each in self.bundles[shed.source] if each.name == shed.bundle)
         self.bundles[shed.source].remove(bundle)
         self.bundles[shed.target].append(bundle)
 

@@ -1,6 +1,6 @@
-"""Journals of moves on disk: one file for each run, a lock that one run at a time holds, and the mark that stops it.
+"""Logs of moves on disk: one file for each run, a lock that one run at a time holds, and the mark that stops it.
 
-A journal has a line of JSON for each move that was begun, written before the broker is asked.
+A log has a line of JSON for each move that was begun, written before the broker is asked.
 """
 
 import fcntl
@@ -19,7 +19,7 @@ from dispatcher.model.errors import DECODING_ERRORS, InvalidInput, NotFound, Ref
 from estate.plans.balance import Move
 
 FORMAT = 1
-KEPT_JOURNALS = 50
+KEPT_LOGS = 50
 
 
 class _Line(msgspec.Struct, frozen=True, array_like=True):
@@ -32,8 +32,8 @@ class _Line(msgspec.Struct, frozen=True, array_like=True):
     target: str
 
 
-class MoveJournals:
-    """The journals in one folder. Runs on other machines have folders of their own, and are not seen."""
+class MoveLogs:
+    """The logs in one folder. Runs on other machines have folders of their own, and are not seen."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -47,13 +47,13 @@ class MoveJournals:
             yield self._stop_mark.exists
 
     @contextmanager
-    def journal(self) -> Iterator[Callable[[Move], None]]:
-        """Begin the journal of a run; yield what writes a move into it."""
+    def log(self) -> Iterator[Callable[[Move], None]]:
+        """Begin the log of a run; yield what writes a move into it."""
         path = self._folder / f"{SystemClock().wall_ms():015d}-{os.getpid()}.jsonl"
         with path.open("xb") as file:
             sync(self._folder)  # or a crash of the machine could lose the file, whose lines are synced
             yield partial(_append, file)
-        for old in self._paths()[:-KEPT_JOURNALS]:
+        for old in self._paths()[:-KEPT_LOGS]:
             old.unlink(missing_ok=True)
 
     @contextmanager
@@ -76,7 +76,7 @@ class MoveJournals:
             self._stop_mark.touch()
 
     def last(self) -> tuple[Path, list[Move]]:
-        """Return the last journal that was not undone, and the moves that put everything back, the last one first.
+        """Return the last log that was not undone, and the moves that put everything back, the last one first.
 
         Moves that were under way when the run died are among them: a bundle that is still at its source is left there
         by the check that comes before a move. Raises NotFound; InvalidInput.
@@ -100,15 +100,15 @@ def _append(file: BinaryIO, move: Move) -> None:
 
 
 def _moves(content: bytes) -> list[Move]:
-    """Parse a journal. A last line without its end was cut off by a death, and is left out. Raises InvalidInput."""
+    """Parse a log. A last line without its end was cut off by a death, and is left out. Raises InvalidInput."""
     moves = []
     for number, text in enumerate(content.split(b"\n")[:-1], 1):
         try:
             line = msgspec.json.decode(text, type=_Line)
         except DECODING_ERRORS as error:
-            raise InvalidInput(f"journal of moves: line {number} is none: {error}.") from error
+            raise InvalidInput(f"log of moves: line {number} is none: {error}.") from error
         if line.format != FORMAT:
             reads = f"this version reads {FORMAT}"
-            raise InvalidInput(f"journal of moves: line {number} has format {line.format}; {reads}.")
+            raise InvalidInput(f"log of moves: line {number} has format {line.format}; {reads}.")
         moves.append(Move(line.bundle, line.source, line.target))
     return moves

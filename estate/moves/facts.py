@@ -47,7 +47,7 @@ def facts_of(
     measured |= dict(_unmeasured((owned | set(wanted)) - measured.keys(), listed))
     brokers = tuple(_broker(answer, measured) for answer in answers)
     empty = {
-        answer.broker: tuple(one for one in answer.owned if one not in measured and not is_heartbeat(one))
+        answer.broker: tuple(bundle for bundle in answer.owned if bundle not in measured and not is_heartbeat(bundle))
         for answer in answers
     }
     topics = {key: measured[key] for key in (owned | set(wanted)) & measured.keys()}

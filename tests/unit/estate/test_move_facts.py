@@ -4,7 +4,7 @@ import pytest
 
 from backends.pulsar.lane_stats import TopicStats
 from estate.facts.bundles import BrokerBundles
-from estate.moves.move_facts import facts_of, unmeasured_namespaces
+from estate.moves.facts import facts_of, unmeasured_namespaces
 from estate.plans.placement import equal_bundles, hash_of
 
 TOPIC = "persistent://t/tasks-0/task-1"

@@ -1,4 +1,4 @@
-"""A death at any step leaves a journal that undoes exactly, and a move that keeps failing holds up no other."""
+"""A death at any step leaves a log that undoes exactly, and a move that keeps failing holds up no other."""
 
 import signal
 import threading
@@ -18,8 +18,8 @@ from backends.settings import PulsarSettings
 from dispatcher.model.errors import InvalidInput, NotFound, Refused
 from estate.cli.moving import summary_of
 from estate.facts.bundles import BundleAdmin
-from estate.moves.move_journals import MoveJournals
-from estate.moves.moves import FIRST_PAUSE_S, TRIES, Attempt, MoveProgress, MoveRunner, MoveState, move_bundle
+from estate.moves.logs import MoveLogs
+from estate.moves.runner import FIRST_PAUSE_S, TRIES, Attempt, MoveProgress, MoveRunner, MoveState, move_bundle
 from estate.plans.balance import Move, MovePlan
 from fairlane.cli.base import exit_codes
 from tests.unit.backends.estate_site import serving
@@ -71,21 +71,21 @@ def run(
 
 
 @given(moves, st.integers(0, 60), st.randoms(use_true_random=False), st.integers(1, 4))
-def test_a_death_at_any_step_leaves_a_journal_that_undoes_exactly(
+def test_a_death_at_any_step_leaves_a_log_that_undoes_exactly(
     planned: list[Move], dies_after: int, random: Random, at_once: int
 ) -> None:
     before = {move.bundle: move.source for move in planned}
     cluster = Cluster(dict(before), lambda _: random.choice([*BROKERS, None]), dies_after)
     with TemporaryDirectory() as folder:
-        journals = MoveJournals(Path(folder))
+        logs = MoveLogs(Path(folder))
         try:
-            with journals.journal() as record:
+            with logs.log() as record:
                 run(planned, cluster.attempt, at_once, record=lambda move: cluster.step() and record(move))
         except Died:
             [path] = Path(folder).glob("*.jsonl")
             path.write_bytes(path.read_bytes() + b'[1,2,"t/n')
         try:
-            undo = journals.last()[1]
+            undo = logs.last()[1]
         except NotFound:
             undo = []
     moved = {bundle for bundle, owner in cluster.owners.items() if owner != before[bundle]}
@@ -191,7 +191,7 @@ def interrupt(begun: threading.Event, released: threading.Event) -> None:
     released.set()
 
 
-def test_a_journal_that_cannot_be_written_ends_the_run_before_a_move_is_begun() -> None:
+def test_a_log_that_cannot_be_written_ends_the_run_before_a_move_is_begun() -> None:
     def record(_: Move) -> None:
         raise OSError("the disk is full")
 
@@ -201,40 +201,40 @@ def test_a_journal_that_cannot_be_written_ends_the_run_before_a_move_is_begun() 
     assert [each.tries for each in runner.progress] == [0]
 
 
-# ---------------------------------------------------------------- journals
+# ---------------------------------------------------------------- logs
 def test_the_last_run_is_undone_last_move_first_and_an_empty_one_is_none(tmp_path: Path) -> None:
-    journals = MoveJournals(tmp_path)
-    with journals.journal() as record:
+    logs = MoveLogs(tmp_path)
+    with logs.log() as record:
         record(Move("t/n/0", "a", "b"))
         record(Move("t/n/1", "a", "c"))
-    path, undo = journals.last()
+    path, undo = logs.last()
     assert undo == [Move("t/n/1", "c", "a"), Move("t/n/0", "b", "a")]
     (tmp_path / f"{path.stem}-later.jsonl").touch()
-    assert journals.last() == (path, undo)
+    assert logs.last() == (path, undo)
     path.unlink()
     with pytest.raises(NotFound):
-        journals.last()
+        logs.last()
 
 
 def test_a_run_is_stopped_by_another_process_and_holds_up_a_second_one(tmp_path: Path) -> None:
-    journals, others = MoveJournals(tmp_path), MoveJournals(tmp_path)
+    logs, others = MoveLogs(tmp_path), MoveLogs(tmp_path)
     with pytest.raises(NotFound):
         others.stop()
-    with journals.run() as must_stop:
+    with logs.run() as must_stop:
         assert not must_stop()
         with pytest.raises(Refused, match="under way on this machine"), others.run():
             pass
         others.stop()
         assert must_stop()
-    with journals.run() as must_stop:
+    with logs.run() as must_stop:
         assert not must_stop()
 
 
 @pytest.mark.parametrize("line", [b"", b"{}", b"[1]", b'[2,1,"x","a","b"]'])
-def test_what_is_no_journal_is_refused(line: bytes, tmp_path: Path) -> None:
+def test_what_is_no_log_is_refused(line: bytes, tmp_path: Path) -> None:
     (tmp_path / "1.jsonl").write_bytes(line + b"\n")
     with pytest.raises(InvalidInput, match="line 1"):
-        MoveJournals(tmp_path).last()
+        MoveLogs(tmp_path).last()
 
 
 # ---------------------------------------------------------------- attempts
