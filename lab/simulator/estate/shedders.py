@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, pstdev
 
-from dispatcher.model.errors import InvalidInput
 from estate.plans.balance import Move
 
 MIB = 1024 * 1024
@@ -87,7 +86,10 @@ THRESHOLD_MIN_BYTES = 10 * MIB
 
 
 class ThresholdShedder:
-    """Sheds from each broker that is a threshold above the mean, whatever the others carry."""
+    """Sheds from each broker that is a threshold above the mean, whatever the others carry.
+
+    Without `lowerBoundarySheddingEnabled`, which is off by default.
+    """
 
     def __init__(self) -> None:
         self._usages: dict[str, float] = {}
@@ -241,11 +243,7 @@ class Play:
 
 
 def play(name: str, loads: Loads, minutes: int) -> Play:
-    """Play a shedder on loads, which it changes, one look a minute. Raises InvalidInput."""
-    if name not in SHEDDERS:
-        raise InvalidInput(f"There is no shedder {name!r}.", f"Name one of {', '.join(SHEDDERS)}.")
-    if not loads.bundles:
-        raise InvalidInput("There is no broker to simulate.")
+    """Play a shedder on the loads of one or more brokers, which it changes, one look a minute."""
     shedder, before = SHEDDERS[name](), loads.unevenness
     last: dict[str, int] = {}
     times: list[tuple[int, str]] = []
