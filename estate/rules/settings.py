@@ -1,10 +1,11 @@
 """Findings about broker settings: each that costs lanes time when a node is lost, and those that differ."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
-from dispatcher.analysis.finding import Finding, Level, SettingRule, at_least, at_most, is_word, number_in, warn
+from dispatcher.analysis.finding import Finding, Level, at_least, at_most, is_word, number_in, warn
 from estate.rules.cluster import BrokerLoad, Estate, LoadManager
 from estate.rules.nodes import is_standalone
+from estate.sizing.settings import BROKER_DETECTION, BROKER_FIXED
 
 MANY_BROKERS = 3
 """With more brokers, a bookie that all of them leave at once swings the load of the others."""
@@ -30,54 +31,31 @@ _OF_ONE_BROKER = (
 """Beginnings of the names of settings that each broker has for itself."""
 
 
-SETTING_RULES: tuple[SettingRule, ...] = (
-    SettingRule(
-        "bookkeeperClientTimeoutInSeconds", "5 to 10", at_most(10), Level.WARN,
-        "lanes stop for this long when a bookie hangs: 30 s were measured, 5.5 s with 5",
-    ),
-    SettingRule(
-        "bookkeeperClientHealthCheckEnabled", "true", is_word("true"), Level.WARN,
-        "each new lane waits for a bookie that hangs",
-    ),
-    SettingRule(
-        "bookkeeperClientHealthCheckIntervalSeconds", "at most 15", at_most(15), Level.WARN,
-        "until the next check each new lane waits for a bookie that hangs",
-    ),
-    SettingRule(
-        "metadataStoreSessionTimeoutMillis",
-        "10000 (the brokers' pauses for garbage collection must stay well below it)", at_most(15_000), Level.WARN,
-        "lanes of a killed broker stop until its session ends: 31 to 60 s were measured, 13 s with 10000",
-    ),
-    SettingRule(
-        "bookkeeperClientExposeStatsToPrometheus", "true", is_word("true"), Level.WARN,
-        "a slow bookie is seen in the brokers' times of it only",
-    ),
-    SettingRule(
-        "bookkeeperClientLimitStatsLogging", "false", is_word("false"), Level.WARN,
-        "the brokers' times are not kept for each bookie, so a slow one cannot be named",
-    ),
-    SettingRule(
-        "managedLedgerPrometheusStatsLatencyRolloverSeconds", "10", at_most(10), Level.WARN,
-        "a slow bookie is seen a minute late",
-    ),
-    SettingRule(
-        "managedLedgerCacheEvictionTimeThresholdMillis", "10000 or more", at_least(10_000), Level.WARN,
-        "what was published seconds ago is read from the bookies again",
-    ),
-)  # fmt: skip
+_GOOD_ENOUGH: Mapping[str, Callable[[str], bool]] = {
+    "bookkeeperClientTimeoutInSeconds": at_most(10),
+    "bookkeeperClientHealthCheckEnabled": is_word("true"),
+    "bookkeeperClientHealthCheckIntervalSeconds": at_most(15),
+    "metadataStoreSessionTimeoutMillis": at_most(15_000),
+    "bookkeeperClientExposeStatsToPrometheus": is_word("true"),
+    "bookkeeperClientLimitStatsLogging": is_word("false"),
+    "managedLedgerPrometheusStatsLatencyRolloverSeconds": at_most(10),
+    "managedLedgerCacheEvictionTimeThresholdMillis": at_least(10_000),
+}
+"""Checks of settings. The best values, and the reasons, are those that `tune cluster` recommends."""
 
 
 def wrong_settings(estate: Estate) -> Iterator[Finding]:
     """Report settings of the table, one finding for each with the brokers that have it wrong."""
     if is_standalone(estate):
         return
-    for rule in SETTING_RULES:
-        wrong = [one for one in estate.brokers if rule.name in one.settings and not rule.good(one.settings[rule.name])]
+    for name, is_good in _GOOD_ENOUGH.items():
+        wrong = [one for one in estate.brokers if name in one.settings and not is_good(one.settings[name])]
         if wrong:
+            best = {**BROKER_DETECTION, **BROKER_FIXED}[name]
             yield warn(
-                f"{rule.name} of {_names(wrong, estate)}",
-                figure=f"{wrong[0].settings[rule.name] or 'empty'}, wanted {rule.wanted}",
-                reason=rule.reason,
+                f"{name} of {_names(wrong, estate)}",
+                figure=f"{wrong[0].settings[name] or 'empty'}, wanted {best.value}",
+                reason=best.reason,
                 fix=f"Set it in broker.conf of {_names(wrong, estate)}, and restart one broker after the other.",
             )
 

@@ -67,21 +67,25 @@ def _balancing(plan: ClusterPlan) -> dict[str, Figure]:
 
 
 BROKER_DETECTION = {
-    "bookkeeperClientTimeoutInSeconds": Figure(5, "a stopped bookie costs each lane one of these; 30 s by default"),
-    "bookkeeperClientHealthCheckEnabled": Figure("true", "new ledgers avoid a bookie that failed"),
-    "bookkeeperClientHealthCheckIntervalSeconds": Figure(5, "by then, new lanes avoid it; 60 s by default"),
+    "bookkeeperClientTimeoutInSeconds": Figure(5, "lanes wait this long when a bookie hangs: 5.5 s, not 30 s"),
+    "bookkeeperClientHealthCheckEnabled": Figure("true", "without it, each new lane waits for a bookie that hangs"),
+    "bookkeeperClientHealthCheckIntervalSeconds": Figure(
+        5, "until the next check, new lanes wait for a bookie that hangs"
+    ),
     "bookkeeperClientHealthCheckErrorThresholdPerInterval": Figure(3, "errors in 5 s, not in a minute"),
     "bookkeeperClientHealthCheckQuarantineTimeInSeconds": Figure(120, "half an hour empties a bookie for nothing"),
     "metadataStoreSessionTimeoutMillis": Figure(
         10_000, "lanes of a killed broker wait for it: 13 s, not 31 to 60 s. Needs pauses of Java below it"
     ),
     "bookkeeperClientExposeStatsToPrometheus": Figure("true", "without it a slow bookie cannot be seen"),
-    "bookkeeperClientLimitStatsLogging": Figure("false", "the same: figures for each bookie"),
-    "managedLedgerPrometheusStatsLatencyRolloverSeconds": Figure(10, "figures of the last 10 s, not the last minute"),
+    "bookkeeperClientLimitStatsLogging": Figure(
+        "false", "figures are kept for each bookie, so that a slow one is named"
+    ),
+    "managedLedgerPrometheusStatsLatencyRolloverSeconds": Figure(10, "with a minute, a slow bookie is seen late"),
 }
 """Broker settings by which a node that is slow or lost is noticed."""
 BROKER_FIXED = {
-    "managedLedgerCacheEvictionTimeThresholdMillis": Figure(10_000, "envelopes of the last 10 s come from memory"),
+    "managedLedgerCacheEvictionTimeThresholdMillis": Figure(10_000, "what is older is read from the bookies again"),
     "managedLedgerCacheEvictionFrequency": Figure("1.0", "100 times a second costs 0.3 of a core with 10,000 lanes"),
     "allowAutoTopicCreation": Figure("false", "a deleted topic must not come back by itself"),
     "allowAutoSubscriptionCreation": Figure("false", "the same for subscriptions"),
