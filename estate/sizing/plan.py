@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from dispatcher.model.errors import InvalidInput
-from estate.plans.placement import bundles_for
+from estate.plans.placement import USUAL_BUNDLES, bundles_for
 from estate.sizing.figures import Figure, mb
 from estate.sizing.load import BUSY_PART, LANE_WRITES, OUTCOME_DAYS, ClusterLoad, load_of
 from estate.sizing.memory import JavaMemory, MemorySplit, split_memory
@@ -16,8 +16,6 @@ USED_PART = 0.5
 """Part of a machine's CPU, disk and network that the busiest time may take, so that one machine less still serves."""
 FULL_PART = 0.75
 """Part of the disks that may be in use: a bookie refuses writes at 0.95."""
-LARGE_LANE_PARTITIONS = 8
-"""Partitions of a lane that must reach all brokers, or as many of them. Those of smaller ones reach fewer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +53,7 @@ def plan_cluster(needs: ClusterNeeds) -> ClusterPlan:
     numbers = {"brokers": brokers, "bookies": bookies}
     of_brokers = split_memory(needs.machines.memory_bytes, broker=True, bookie=needs.mixed)
     of_bookies = split_memory(needs.machines.memory_bytes, broker=needs.mixed, bookie=True)
-    bundles = bundles_for(brokers, LARGE_LANE_PARTITIONS)
+    bundles = bundles_for(brokers)
     figures = {
         **_load_figures(needs, load),
         **{kind: Figure(number, _because(number, wanted[kind], needs)) for kind, number in numbers.items()},
@@ -149,7 +147,7 @@ def _because(number: int, wanted: dict[str, int], needs: ClusterNeeds) -> str:
 
 
 def _why_bundles(brokers: int, bundles: int) -> str:
-    if bundles == 4:
+    if bundles == USUAL_BUNDLES:
         return f"enough for {brokers} brokers: partitions of a lane are in 4 bundles"
     return f"with fewer, the partitions of a lane are in 4 bundles and use 4 of {brokers} brokers (CRC32)"
 

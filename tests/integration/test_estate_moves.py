@@ -18,13 +18,14 @@ from benchmarks.estate.servers import EstateServers
 from benchmarks.estate.steady_lanes import SteadyLanes
 from dispatcher.wire.topics import Topics
 from estate.facts.bundles import BundleAdmin
-from estate.plans.placement import bundles_for, equal_bundles, spread_of_lane
+from estate.plans.placement import bundles_for
 from fairlane.cli.base import exit_codes
 from fairlane.cli.main import run
 from fairlane.settings import Settings
 from tests.conftest import settings_for
 from tests.integration.worker_crew import environment, eventually, let_commands_use
 from tests.unit.command_line import CommandLine
+from tests.unit.estate.equal_bundles import name_of, spread_of_lane
 
 LANES = 32
 ANSWER_S = 5
@@ -193,6 +194,6 @@ def test_a_large_lane_is_in_the_bundles_that_the_rule_says(moved: Moved, estate:
         admin.owner_of_topic(f"{lane}-partition-{number}")
     with BundleAdmin(moved.settings.pulsar) as bundles:
         owned = {bundle for answer in bundles.read() for bundle in answer.owned if bundle.startswith(f"{namespace}/")}
-    assert owned == {f"{namespace}/{bundle.name}" for bundle in spread_of_lane(lane, 8, equal_bundles(count))}
+    assert owned == {f"{namespace}/{name_of(bundle)}" for bundle in spread_of_lane(lane, 8, count)}
     assert len(owned) == 8
     admin.close()

@@ -5,11 +5,12 @@ import pytest
 from backends.pulsar.lane_stats import TopicStats
 from estate.facts.bundles import BrokerBundles
 from estate.moves.facts import facts_of, unmeasured_namespaces
-from estate.plans.placement import equal_bundles, hash_of
+from estate.plans.placement import hash_of
+from tests.unit.estate.equal_bundles import equal_bundles, name_of
 
 TOPIC = "persistent://t/tasks-0/task-1"
-[BUNDLE] = [f"t/tasks-0/{one.name}" for one in equal_bundles(4) if one.holds(hash_of(TOPIC))]
-OTHERS = [f"t/tasks-0/{one.name}" for one in equal_bundles(4) if not one.holds(hash_of(TOPIC))]
+[BUNDLE] = [f"t/tasks-0/{name_of(one)}" for one in equal_bundles(4) if one.holds(hash_of(TOPIC))]
+OTHERS = [f"t/tasks-0/{name_of(one)}" for one in equal_bundles(4) if not one.holds(hash_of(TOPIC))]
 LISTED = {"t/tasks-0": [TOPIC]}
 
 
