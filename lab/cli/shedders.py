@@ -1,6 +1,6 @@
 """`fairlane simulate shedders`: what Pulsar's load shedders make of a cluster."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -12,14 +12,18 @@ from fairlane.cli.base.output import Output, output_option
 from lab.simulator.estate.shedder_cases import BUNDLES, CASES, MAX_BUNDLES, Usage, compare_shedders
 from lab.simulator.estate.shedders import WEIGHTS, Play, ShedderSettings
 
-_USUAL = ShedderSettings()
-
 
 def _clusters(ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]) -> list[list[Usage]]:
     try:
         return [[tuple(map(float, usage.split("/"))) for usage in text.split(",")] for text in texts]
     except ValueError:
         raise click.BadParameter("write numbers with commas between them, as in 80,10,10", ctx, param) from None
+
+
+def _number(setting: str, largest: float, text: str) -> Callable[[Any], Any]:
+    """Return the option of one of the shedders' settings."""
+    default = getattr(ShedderSettings(), setting)
+    return click.option(f"--{setting}", type=NumberBetween(0, largest), default=default, help=text)
 
 
 _cluster = with_options(
@@ -48,23 +52,10 @@ _settings = with_options(
         help=f"Weight of {', '.join(WEIGHTS)} in a broker's usage, which is the largest of the weighted ones. "
         "Repeatable.  [default: 1, and 0 for direct-memory]",
     ),
-    click.option(
-        "--threshold",
-        type=NumberBetween(0, 100),
-        default=_USUAL.threshold,
-        help="Points above the mean at which ThresholdShedder sheds.",
-    ),
-    click.option(
-        "--history",
-        type=NumberBetween(0, 1),
-        default=_USUAL.history,
-        help="Weight of the past in the usages that ThresholdShedder compares.",
-    ),
-    click.option(
-        "--overloaded",
-        type=NumberBetween(0, 100),
-        default=_USUAL.overloaded,
-        help="Usage in per cent at which OverloadShedder sheds, and above which a broker gets no bundles.",
+    _number("threshold", 100, "Points above the mean at which ThresholdShedder sheds."),
+    _number("history", 1, "Weight of the past in the usages that ThresholdShedder compares."),
+    _number(
+        "overloaded", 100, "Usage in per cent at which OverloadShedder sheds, and above which a broker gets no bundles."
     ),
 )
 
