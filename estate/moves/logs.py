@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
 import msgspec
 
@@ -18,14 +18,14 @@ from backends.system_clock import SystemClock
 from dispatcher.model.errors import DECODING_ERRORS, InvalidInput, NotFound, Refused
 from estate.plans.balance import Move
 
-FORMAT = 1
+FORMAT: Literal[2] = 2
 KEPT_LOGS = 50
 
 
 class _Line(msgspec.Struct, frozen=True, array_like=True):
     """A move that was begun, as it is stored."""
 
-    format: int
+    format: Literal[2]
     at_ms: int
     bundle: str
     source: str
@@ -82,7 +82,7 @@ class MoveLogs:
         by the check that comes before a move. Raises NotFound; InvalidInput.
         """
         for path in reversed(self._paths()):
-            begun = _moves(path.read_bytes())
+            begun = _moves(path)
             if begun:
                 return path, [Move(move.bundle, move.target, move.source) for move in reversed(begun)]
         raise NotFound("There is no run of moves to undo on this machine.")
@@ -99,16 +99,14 @@ def _append(file: BinaryIO, move: Move) -> None:
     os.fsync(file.fileno())
 
 
-def _moves(content: bytes) -> list[Move]:
-    """Parse a log. A last line without its end was cut off by a death, and is left out. Raises InvalidInput."""
+def _moves(path: Path) -> list[Move]:
+    """Read a log. A last line without its end was cut off by a death, and is left out. Raises InvalidInput."""
     moves = []
-    for number, text in enumerate(content.split(b"\n")[:-1], 1):
+    for number, text in enumerate(path.read_bytes().split(b"\n")[:-1], 1):
         try:
             line = msgspec.json.decode(text, type=_Line)
         except DECODING_ERRORS as error:
-            raise InvalidInput(f"log of moves: line {number} is none: {error}.") from error
-        if line.format != FORMAT:
-            reads = f"this version reads {FORMAT}"
-            raise InvalidInput(f"log of moves: line {number} has format {line.format}; {reads}.")
+            fix = "Delete the file if another version of Fairlane wrote it; its moves cannot be undone."
+            raise InvalidInput(f"{path}: line {number} is no move: {error}.", fix) from error
         moves.append(Move(line.bundle, line.source, line.target))
     return moves

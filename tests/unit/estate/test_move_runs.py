@@ -83,7 +83,7 @@ def test_a_death_at_any_step_leaves_a_log_that_undoes_exactly(
                 run(planned, cluster.attempt, at_once, record=lambda move: cluster.step() and record(move))
         except Died:
             [path] = Path(folder).glob("*.jsonl")
-            path.write_bytes(path.read_bytes() + b'[1,2,"t/n')
+            path.write_bytes(path.read_bytes() + b'[2,2,"t/n')
         try:
             undo = logs.last()[1]
         except NotFound:
@@ -230,7 +230,7 @@ def test_a_run_is_stopped_by_another_process_and_holds_up_a_second_one(tmp_path:
         assert not must_stop()
 
 
-@pytest.mark.parametrize("line", [b"", b"{}", b"[1]", b'[2,1,"x","a","b"]'])
+@pytest.mark.parametrize("line", [b"", b"{}", b"[1]", b'[1,1,"x","a","b"]'])
 def test_what_is_no_log_is_refused(line: bytes, tmp_path: Path) -> None:
     (tmp_path / "1.jsonl").write_bytes(line + b"\n")
     with pytest.raises(InvalidInput, match="line 1"):
