@@ -8,6 +8,8 @@ from dispatcher.model.errors import FairlaneError
 class Missing(FairlaneError):
     """A requirement that must be installed first is missing or unusable."""
 
+    exit_code = 2
+
 
 def require_packages(extra: str, *names: str) -> None:
     """Raise Missing if one of these packages of an extra cannot be imported."""

@@ -115,7 +115,7 @@ make_venv() {
 # again, offline. Fails if a package is missing or has another version than the lock says.
 relink() {
     rm -rf "$VENV/share/fairlane"  # Spark's classes are those of one folder
-    venv_works && pip_install --no-index --no-build-isolation --editable '.[dev,fakes,push,simulator,spark]' 2>/dev/null
+    venv_works && pip_install --no-index --no-build-isolation --editable '.[dev,lab,push,spark]' 2>/dev/null
 }
 
 main() {
@@ -134,10 +134,10 @@ main() {
         venv_works || make_venv
         say "installing the Python packages, Spark among them (some minutes)"
         pip_install --upgrade pip setuptools
-        pip_install --editable '.[dev,fakes,push,simulator,spark]'
+        pip_install --editable '.[dev,lab,push,spark]'
     fi
     # Without this, commands compile Fairlane at each start where PYTHONDONTWRITEBYTECODE is set.
-    "$VENV/bin/python" -m compileall -q dispatcher backends quotas producers consumers estate spark_jobs fairlane
+    "$VENV/bin/python" -m compileall -q dispatcher backends quotas producers consumers fairlane spark_jobs estate lab
     stamp_text >"$STAMP"
     say "ready"
 }

@@ -16,7 +16,7 @@ from fairlane.cli.base.invocation import Invocation, pass_invocation
 def demo(invocation: Invocation, tasks: Path | None, capacity: int) -> int:
     """Start Pulsar and Redis if needed, run nine tasks through two workers (a third joins, one leaves), and report.
 
-    A third of the examples' targets goes to a fake of FCM over TLS if the pip extras push and fakes are installed. All
+    A third of the examples' targets goes to a fake of FCM over TLS if the pip extras push and lab are installed. All
     others go to the channel of their task. Exit code 0 only if every target ended in exactly one outcome, and the fake
     accepted each of its messages once.
     """

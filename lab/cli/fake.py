@@ -66,7 +66,7 @@ def fcm(invocation: Invocation, /, project_id: str, output: Output, **given: Any
     Prints the address, the file with its CA certificate, a service account whose tokens this server issues, and the
     settings of an app that sends to it: copy those into yours. On exit it prints how many messages it accepted.
     """
-    require_packages("fakes", "cryptography", "hpack")
+    require_packages("lab", "cryptography", "hpack")
     from lab.fake.making import make_fcm
 
     folder = given["folder"] or invocation.settings().home_folder / "fake" / "fcm"
@@ -93,7 +93,7 @@ def apns(invocation: Invocation, /, topic: str, output: Output, **given: Any) ->
     is accepted instead of a provider token, and the settings of an app that sends to it. On exit it prints how many
     notifications it accepted.
     """
-    require_packages("fakes", "cryptography", "hpack")
+    require_packages("lab", "cryptography", "hpack")
     from lab.fake.making import KEY_ID, TEAM_ID, make_apns
 
     folder = given["folder"] or invocation.settings().home_folder / "fake" / "apns"

@@ -71,7 +71,7 @@ def simulate(
         return exit_codes.OK
     if scenario is None:
         raise click.UsageError("Give a scenario: a file, or a name that --list prints.")
-    require_packages("simulator", "lupa", "msgpack")
+    require_packages("lab", "lupa", "msgpack")
     if seeds is not None:
         return _many(scenario, seed, seeds, processes or 0, output, pictures=bool(pictures))
     return _one(scenario, seed, output, pictures)

