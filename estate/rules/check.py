@@ -47,8 +47,6 @@ def _findings(estate: Estate, wanted: Expectations) -> Iterator[Finding]:
         nodes.strays,
         settings.load_manager,
         settings.wrong_settings,
-        settings.quarantine,
-        settings.eviction,
         settings.network_speed,
         settings.differing,
         nodes.recovery_daemon,

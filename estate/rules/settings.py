@@ -1,16 +1,14 @@
 """Findings about broker settings: each that costs lanes time when a node is lost, and those that differ."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 from dispatcher.analysis.finding import Finding, Level, at_least, at_most, is_word, number_in, warn
 from estate.rules.cluster import BrokerLoad, Estate, LoadManager
 from estate.rules.nodes import is_standalone
-from estate.sizing.settings import BROKER_DETECTION, BROKER_FIXED
+from estate.sizing.settings import BROKER_DETECTION, BROKER_FIXED, FEW_BROKERS, QUARANTINE_RATIO
 
-MANY_BROKERS = 3
-"""With more brokers, a bookie that all of them leave at once swings the load of the others."""
 MANY_LANES = 1_000
-MAX_EVICTIONS_S = 10.0
 _SHOWN_DIFFERENCES = 5
 _OF_ONE_BROKER = (
     "advertised",
@@ -31,65 +29,44 @@ _OF_ONE_BROKER = (
 """Beginnings of the names of settings that each broker has for itself."""
 
 
-_GOOD_ENOUGH: Mapping[str, Callable[[str], bool]] = {
-    "bookkeeperClientTimeoutInSeconds": at_most(10),
-    "bookkeeperClientHealthCheckEnabled": is_word("true"),
-    "bookkeeperClientHealthCheckIntervalSeconds": at_most(15),
-    "metadataStoreSessionTimeoutMillis": at_most(15_000),
-    "bookkeeperClientExposeStatsToPrometheus": is_word("true"),
-    "bookkeeperClientLimitStatsLogging": is_word("false"),
-    "managedLedgerPrometheusStatsLatencyRolloverSeconds": at_most(10),
-    "managedLedgerCacheEvictionTimeThresholdMillis": at_least(10_000),
+@dataclass(frozen=True)
+class _Check:
+    """When a value of a setting is good enough, and in which estates it matters."""
+
+    is_good: Callable[[str], bool]
+    matters: Callable[[Estate, BrokerLoad], bool] = lambda estate, _: not is_standalone(estate)
+
+
+_CHECKS: Mapping[str, _Check] = {
+    "bookkeeperClientTimeoutInSeconds": _Check(at_most(10)),
+    "bookkeeperClientHealthCheckEnabled": _Check(is_word("true")),
+    "bookkeeperClientHealthCheckIntervalSeconds": _Check(at_most(15)),
+    "bookkeeperClientQuarantineRatio": _Check(
+        lambda value: number_in(value) != 1.0, lambda estate, _: len(estate.brokers) > FEW_BROKERS
+    ),
+    "metadataStoreSessionTimeoutMillis": _Check(at_most(15_000)),
+    "bookkeeperClientExposeStatsToPrometheus": _Check(is_word("true")),
+    "bookkeeperClientLimitStatsLogging": _Check(is_word("false")),
+    "managedLedgerPrometheusStatsLatencyRolloverSeconds": _Check(at_most(10)),
+    "managedLedgerCacheEvictionTimeThresholdMillis": _Check(at_least(10_000)),
+    "managedLedgerCacheEvictionFrequency": _Check(at_most(10), lambda _, broker: (broker.lanes or 0) >= MANY_LANES),
 }
-"""Checks of settings. The best values, and the reasons, are those that `tune cluster` recommends."""
+_BEST = {**BROKER_DETECTION, **BROKER_FIXED, "bookkeeperClientQuarantineRatio": QUARANTINE_RATIO}
+"""The values that `tune cluster` recommends, with their reasons."""
 
 
 def wrong_settings(estate: Estate) -> Iterator[Finding]:
     """Report settings of the table, one finding for each with the brokers that have it wrong."""
-    if is_standalone(estate):
-        return
-    for name, is_good in _GOOD_ENOUGH.items():
-        wrong = [one for one in estate.brokers if name in one.settings and not is_good(one.settings[name])]
+    for name, check in _CHECKS.items():
+        asked = [one for one in estate.brokers if name in one.settings and check.matters(estate, one)]
+        wrong = [one for one in asked if not check.is_good(one.settings[name])]
         if wrong:
-            best = {**BROKER_DETECTION, **BROKER_FIXED}[name]
             yield warn(
                 f"{name} of {_names(wrong, estate)}",
-                figure=f"{wrong[0].settings[name] or 'empty'}, wanted {best.value}",
-                reason=best.reason,
+                figure=f"{wrong[0].settings[name] or 'empty'}, wanted {_BEST[name].value}",
+                reason=_BEST[name].reason,
                 fix=f"Set it in broker.conf of {_names(wrong, estate)}, and restart one broker after the other.",
             )
-
-
-def quarantine(estate: Estate) -> Iterator[Finding]:
-    if len(estate.brokers) <= MANY_BROKERS:
-        return
-    certain = [
-        one for one in estate.brokers if number_in(one.settings.get("bookkeeperClientQuarantineRatio", "")) == 1.0
-    ]
-    if certain:
-        yield warn(
-            f"bookkeeperClientQuarantineRatio of {_names(certain, estate)}",
-            figure=f"1.0 with {len(estate.brokers)} brokers, wanted 0.3",
-            reason="all brokers leave a failing bookie at once and return at once: the load of the others swings",
-            fix="Set it in broker.conf.",
-        )
-
-
-def eviction(estate: Estate) -> Iterator[Finding]:
-    """Report brokers with many lanes that look at all of them a hundred times a second."""
-    name = "managedLedgerCacheEvictionFrequency"
-    busy = [
-        one
-        for one in estate.brokers
-        if (one.lanes or 0) >= MANY_LANES and number_in(one.settings.get(name, "")) > MAX_EVICTIONS_S
-    ]
-    if busy:
-        yield warn(
-            f"{name} of {_names(busy, estate)}",
-            figure=f"{busy[0].settings[name]} with {busy[0].lanes:,} lanes, wanted 1.0",
-            reason="a third of a core looks for old entries of 10,000 lanes",
-            fix="Set it in broker.conf.",
-        )
 
 
 def network_speed(estate: Estate) -> Iterator[Finding]:

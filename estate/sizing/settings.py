@@ -10,6 +10,9 @@ falls to a tenth of the speed."""
 MAX_READ_BYTES = 5 * MIB
 INDEX_BYTES = 40
 """RocksDB's cost of an entry's location: two keys of 16 bytes and their share of blocks."""
+FEW_BROKERS = 3
+"""With more, a bookie that all brokers leave at once, and return to at once, makes the load of the others swing."""
+QUARANTINE_RATIO = Figure("0.3", "all brokers at once make the load swing")
 PULSAR_AVG = "org.apache.pulsar.broker.loadbalance.impl.AvgShedder"
 
 
@@ -47,9 +50,9 @@ def _caches(plan: ClusterPlan) -> dict[str, Figure]:
 
 
 def _detection(plan: ClusterPlan) -> dict[str, Figure]:
-    many = plan.brokers > 3
-    why = "all clients at once make the load swing" if many else "few brokers cannot overload the others"
-    return {**BROKER_DETECTION, "bookkeeperClientQuarantineRatio": Figure("0.3" if many else "1.0", why)}
+    few = Figure("1.0", "few brokers cannot overload the others")
+    ratio = few if plan.brokers <= FEW_BROKERS else QUARANTINE_RATIO
+    return {**BROKER_DETECTION, "bookkeeperClientQuarantineRatio": ratio}
 
 
 def _balancing(plan: ClusterPlan) -> dict[str, Figure]:
