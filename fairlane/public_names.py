@@ -75,7 +75,7 @@ PUBLIC: dict[str, dict[str, str]] = {
     },
 }
 """Public module -> name -> the module that defines it."""
-PACKAGES = ("dispatcher", "backends", "quotas", "producers", "consumers", "estate", "spark_jobs")
+PACKAGES = ("dispatcher", "backends", "quotas", "producers", "consumers", "spark_jobs", "estate", "lab")
 """Fairlane's packages apart from `fairlane`."""
 ROOT = Path(__file__).resolve().parents[1]
 """The directory that contains them."""
