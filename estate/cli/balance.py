@@ -68,11 +68,14 @@ def _balance(
     mover: "Mover", output: Output, goal: str, tenant: str, at_once: int, *, dry_run: bool, split: bool
 ) -> int:
     from estate.cli.moving import read_facts, show_moves
-    from estate.plans.balance import Goal, hot_bundles, plan_balance, weighted_bundles
+    from estate.plans.balance import Goal, hot_bundles, loads_of, plan_balance
 
-    facts, kind = read_facts(mover), Goal(goal)
-    bundles = weighted_bundles(facts.estate, kind, tenant)
-    plan = plan_balance(bundles, facts.brokers(), fixed=facts.fixed(kind, tenant))
+    facts = read_facts(mover)
+    everything = facts.bundles(Goal(goal))
+    bundles = [bundle for bundle in everything if bundle.name.startswith(f"{tenant}/")]
+    others = [bundle for bundle in everything if not bundle.name.startswith(f"{tenant}/")]
+    fixed = loads_of(others, facts.brokers())
+    plan = plan_balance(bundles, facts.brokers(), fixed)
     hot = hot_bundles(bundles, plan)
     if split and hot and not dry_run:
         return _split(mover, facts, hot)

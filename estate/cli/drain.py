@@ -30,7 +30,7 @@ def drain(settings: "Settings", output: Output, broker: str, at_once: int, *, dr
 
     with mover_of(settings) as mover:
         facts = read_facts(mover)
-        names = [each.name for each in facts.estate.brokers]
+        names = [answer.broker for answer in facts.answers]
         if broker not in names:
             raise NotFound(f"There is no broker {broker}.", f"Name one of {', '.join(names)}.")
         drained = mover.drain(facts, broker, at_once, dry_run=dry_run)

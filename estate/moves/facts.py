@@ -1,37 +1,59 @@
 """Facts for plans of moves: the bundles of each broker with their loads, and the topics to look them up by."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from backends.pulsar.lane_stats import TopicStats
 from estate.facts.bundles import BrokerBundles
-from estate.plans.balance import Goal, loads_of, weighted_bundles
+from estate.plans.balance import Goal, WeightedBundle
 from estate.plans.placement import hash_of, parse_range
-from estate.rules.cluster import BrokerLoad, BundleLoad, Estate, Usage
 
 
 @dataclass(frozen=True)
 class MoveFacts:
     """One look at bundles and their owners."""
 
-    estate: Estate
+    answers: Sequence[BrokerBundles]
+    """Those of all brokers, without the bundles that each must keep."""
     topics: Mapping[str, Mapping[str, TopicStats]]
     """Topics by bundle. A bundle that no broker owns has none, unless they were asked for."""
-    empty: Mapping[str, tuple[str, ...]]
-    """Bundles without a topic, by the broker that owns them."""
 
     @property
     def failures(self) -> list[str]:
-        return [f"{broker.name}: {broker.failure}" for broker in self.estate.brokers if broker.failure]
+        return [f"{answer.broker}: {answer.failure}" for answer in self.answers if answer.failure]
 
     def brokers(self) -> list[str]:
         """Return the brokers that answered."""
-        return [broker.name for broker in self.estate.brokers if broker.answered]
+        return [answer.broker for answer in self.answers if not answer.failure]
 
-    def fixed(self, goal: Goal, tenant: str) -> dict[str, float]:
-        """Return the load of each broker by other tenants, which is not moved."""
-        others = [bundle for bundle in weighted_bundles(self.estate, goal) if bundle.name.partition("/")[0] != tenant]
-        return loads_of(others, self.brokers())
+    def empty(self, broker: str) -> list[str]:
+        """Return the bundles of a broker without a topic."""
+        owned = [bundle for answer in self.answers if answer.broker == broker for bundle in answer.owned]
+        return [bundle for bundle in owned if bundle not in self.topics]
+
+    def bundles(self, goal: Goal) -> list[WeightedBundle]:
+        """Return the bundles with topics and their weights.
+
+        Bundles that no broker owns are not among them: they are loaded at the first use, wherever Pulsar likes.
+        """
+        return [
+            WeightedBundle(name, answer.broker, weight)
+            for answer in self.answers
+            for name, weight in self._weights(answer, goal).items()
+        ]
+
+    def _weights(self, answer: BrokerBundles, goal: Goal) -> dict[str, float]:
+        topics = {name: self.topics[name].values() for name in sorted(answer.owned) if name in self.topics}
+        if goal is Goal.LANES:
+            return {name: float(len(loads)) for name, loads in topics.items()}
+        if goal is Goal.BYTES:
+            return {
+                name: sum(load.msg_throughput_in + load.msg_throughput_out for load in loads)
+                for name, loads in topics.items()
+            }
+        messages = {name: sum(load.msg_rate_in + load.msg_rate_out for load in loads) for name, loads in topics.items()}
+        used, total = answer.cpu[0] if answer.cpu else 0.0, sum(messages.values())
+        return {name: used * rate / total if total else 0.0 for name, rate in messages.items()}
 
 
 def facts_of(
@@ -42,16 +64,11 @@ def facts_of(
     listed: the topics of namespaces, for bundles whose topics are too new to be measured. wanted: bundles whose topics
     are returned even if no broker owns them.
     """
+    answers = [replace(each, owned=tuple(name for name in each.owned if not is_heartbeat(name))) for each in answers]
     measured = _measured(answers)
-    owned = {bundle for answer in answers for bundle in answer.owned}
-    measured |= dict(_unmeasured((owned | set(wanted)) - measured.keys(), listed))
-    brokers = tuple(_broker(answer, measured) for answer in answers)
-    empty = {
-        answer.broker: tuple(bundle for bundle in answer.owned if bundle not in measured and not is_heartbeat(bundle))
-        for answer in answers
-    }
-    topics = {key: measured[key] for key in (owned | set(wanted)) & measured.keys()}
-    return MoveFacts(Estate(brokers=brokers), topics, empty)
+    asked = {bundle for answer in answers for bundle in answer.owned} | set(wanted)
+    measured |= dict(_unmeasured(asked - measured.keys(), listed))
+    return MoveFacts(answers, {name: measured[name] for name in asked & measured.keys()})
 
 
 def unmeasured_namespaces(answers: Sequence[BrokerBundles], wanted: Collection[str] = ()) -> list[str]:
@@ -89,34 +106,3 @@ def is_heartbeat(bundle: str) -> bool:
     """
     tenant, _, rest = bundle.partition("/")
     return tenant == "sla-monitor" or (tenant == "pulsar" and not rest.startswith("system/"))
-
-
-def _broker(answer: BrokerBundles, measured: Mapping[str, Mapping[str, TopicStats]]) -> BrokerLoad:
-    bundles = [
-        _bundle(bundle, answer.broker, measured[bundle])
-        for bundle in answer.owned
-        if bundle in measured and not is_heartbeat(bundle)
-    ]
-    cpu = None if answer.cpu is None else Usage(*answer.cpu)
-    return BrokerLoad(
-        name=answer.broker,
-        failure=answer.failure,
-        cpu=cpu,
-        bundles=tuple(sorted(bundles, key=lambda bundle: bundle.name)),
-        lanes=sum(bundle.topics for bundle in bundles),
-    )
-
-
-def _bundle(name: str, broker: str, topics: Mapping[str, TopicStats]) -> BundleLoad:
-    namespace, _, bounds = name.rpartition("/")
-    loads = topics.values()
-    return BundleLoad(
-        namespace=namespace,
-        range=bounds,
-        broker=broker,
-        topics=len(topics),
-        bytes_in=sum(topic.msg_throughput_in for topic in loads),
-        bytes_out=sum(topic.msg_throughput_out for topic in loads),
-        messages_in=sum(topic.msg_rate_in for topic in loads),
-        messages_out=sum(topic.msg_rate_out for topic in loads),
-    )

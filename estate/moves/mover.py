@@ -10,7 +10,7 @@ from estate.facts.bundles import BundleAdmin
 from estate.moves.facts import MoveFacts, facts_of, unmeasured_namespaces
 from estate.moves.logs import MoveLogs
 from estate.moves.runner import AT_ONCE, MoveProgress, MoveRunner, MoveState, move_bundle
-from estate.plans.balance import Goal, Move, MovePlan, plan_drain, weighted_bundles
+from estate.plans.balance import Goal, Move, MovePlan, plan_drain
 from fairlane.settings import Settings
 
 
@@ -79,8 +79,8 @@ class Mover:
         dry_run: bool = False,
     ) -> Drained:
         """Move all bundles of a broker to the others, and unload those without topics, which nobody waits for."""
-        plan = plan_drain(weighted_bundles(facts.estate, Goal.BYTES), facts.brokers(), broker)
-        empty = facts.empty.get(broker, ())
+        plan = plan_drain(facts.bundles(Goal.BYTES), facts.brokers(), broker)
+        empty = facts.empty(broker)
         if dry_run:
             return Drained(plan, empty)
         progress = self.carry_out(plan.moves, facts, at_once, must_stop)

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from dispatcher.model.errors import InvalidInput, Refused
-from estate.rules.cluster import BrokerLoad, Estate
 
 CLOSE_ENOUGH = 0.1
 """Loads within this part of their mean are not moved any more: each move closes its lanes for up to half a second."""
@@ -81,31 +80,6 @@ def spread_of(loads: Mapping[str, float]) -> float:
     """Return the difference between the largest and the smallest load, as a part of their mean; 0 without load."""
     mean = sum(loads.values()) / len(loads) if loads else 0.0
     return (max(loads.values()) - min(loads.values())) / mean if mean > 0 else 0.0
-
-
-# ---------------------------------------------------------------- weights
-def weighted_bundles(estate: Estate, goal: Goal, tenant: str | None = None) -> list[WeightedBundle]:
-    """Return the bundles of an estate with their weights. tenant: only the bundles of this one.
-
-    Bundles that no broker owns are not among them: they are loaded at the first use, wherever Pulsar likes.
-    """
-    return [
-        WeightedBundle(bundle.name, broker.name, weight)
-        for broker in estate.brokers
-        for bundle, weight in zip(broker.bundles, _weights(broker, goal), strict=True)
-        if tenant is None or bundle.namespace.partition("/")[0] == tenant
-    ]
-
-
-def _weights(broker: BrokerLoad, goal: Goal) -> list[float]:
-    if goal is Goal.LANES:
-        return [float(bundle.topics) for bundle in broker.bundles]
-    if goal is Goal.BYTES:
-        return [bundle.bytes_in + bundle.bytes_out for bundle in broker.bundles]
-    messages = [bundle.messages_in + bundle.messages_out for bundle in broker.bundles]
-    if broker.cpu is None or not sum(messages):
-        return [0.0] * len(messages)
-    return [broker.cpu.used * each / sum(messages) for each in messages]
 
 
 def loads_of(bundles: Iterable[WeightedBundle], brokers: Collection[str]) -> dict[str, float]:

@@ -44,32 +44,6 @@ class Usage:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BundleLoad:
-    """The load of one bundle of a namespace, as its broker last measured it."""
-
-    namespace: str
-    """tenant/namespace."""
-    range: str
-    """Its boundaries, as in 0x00000000_0x40000000."""
-    broker: str
-    """host:port of the REST address of the broker that owns it."""
-    topics: int = 0
-    bytes_in: float = 0.0
-    """Bytes per second from producers."""
-    bytes_out: float = 0.0
-    """Bytes per second to consumers."""
-    messages_in: float = 0.0
-    """Messages per second from producers."""
-    messages_out: float = 0.0
-    """Messages per second to consumers."""
-
-    @property
-    def name(self) -> str:
-        """Return the name as REST paths have it: tenant/namespace/range."""
-        return f"{self.namespace}/{self.range}"
-
-
-@dataclass(frozen=True, kw_only=True)
 class BrokerLoad:
     """One broker, in one look. A broker that did not answer has a `failure` and no figures."""
 
@@ -88,8 +62,8 @@ class BrokerLoad:
     """In kbit/s."""
     bytes_in: float | None = None
     bytes_out: float | None = None
-    bundles: tuple[BundleLoad, ...] = ()
-    """The bundles that it owns and reported."""
+    bundles: tuple[str, ...] = ()
+    """The bundles that it owns and reported, as tenant/namespace/range."""
     lanes: int | None = None
     """Topics that it serves."""
     publish_p50_ms: float | None = None
@@ -214,10 +188,6 @@ class Estate:
 
     def writable_bookies(self) -> tuple[BookieState, ...]:
         return tuple(bookie for bookie in self.bookies if bookie.writable)
-
-    def bundles(self) -> tuple[BundleLoad, ...]:
-        """Return the bundles of all brokers."""
-        return tuple(bundle for broker in self.brokers for bundle in broker.bundles)
 
     def largest_ensemble(self) -> int | None:
         """Return the largest ensemble size of our namespaces; None if none was read."""

@@ -252,10 +252,10 @@ def system_placement(estate: Estate, wanted: Expectations) -> Iterator[Finding]:
     allowed = [re.compile(pattern) for pattern in wanted.system_brokers]
     astray = sorted(
         {
-            bundle.broker
-            for bundle in estate.bundles()
-            if bundle.namespace == wanted.system_namespace
-            and not any(one.fullmatch(bundle.broker.rpartition(":")[0]) for one in allowed)
+            broker.name
+            for broker in estate.brokers
+            if any(bundle.rpartition("/")[0] == wanted.system_namespace for bundle in broker.bundles)
+            and not any(one.fullmatch(broker.name.rpartition(":")[0]) for one in allowed)
         }
     )
     if astray:

@@ -12,7 +12,6 @@ from estate.rules.cluster import (
     BookieMode,
     BookieState,
     BrokerLoad,
-    BundleLoad,
     Estate,
     LedgerPlacement,
     LoadManager,
@@ -79,7 +78,7 @@ def _broker(answer: NodeAnswer, bookies: Iterable[str]) -> BrokerLoad:
         network_in=_usage(report, "bandwidthIn"),
         bytes_in=metrics.total("pulsar_throughput_in"),
         bytes_out=metrics.total("pulsar_throughput_out"),
-        bundles=tuple(_bundles(answer, report)),
+        bundles=_bundles(answer, report),
         lanes=_lanes(metrics),
         publish_p50_ms=metrics.largest("pulsar_broker_publish_latency", quantile="0.5"),
         publish_p99_ms=metrics.largest("pulsar_broker_publish_latency", quantile="0.99"),
@@ -152,40 +151,13 @@ def _bookie_times(metrics: Metrics, bookies: Iterable[str]) -> Iterator[tuple[st
             yield bookie, slowest
 
 
-def _bundles(answer: NodeAnswer, report: Mapping[str, Any]) -> Iterator[BundleLoad]:
-    """Yield the bundles of the load report, else those of the topics' statistics."""
-    stats = report.get("lastStats")
-    if isinstance(stats, Mapping):
-        for name, load in stats.items():
-            namespace, _, boundaries = str(name).rpartition("/")
-            if not namespace.startswith(_HEARTBEATS):
-                yield _bundle(answer.name, namespace, boundaries, [mapping(load)], mapping(load).get("topics"))
-        return
-    for namespace, bundles in mapping(answer.documents.get("topics")).items():
-        for boundaries, kinds in mapping(bundles).items():
-            topics = list(mapping(mapping(kinds).get("persistent")).values())
-            if not namespace.startswith(_HEARTBEATS):
-                yield _bundle(answer.name, namespace, boundaries, map(mapping, topics), len(topics))
-
-
-def _bundle(
-    broker: str, namespace: str, boundaries: str, loads: Iterable[Mapping[str, Any]], topics: Any
-) -> BundleLoad:
-    all_loads = list(loads)
-
-    def total(name: str) -> float:
-        return sum(number_of(load.get(name)) or 0.0 for load in all_loads)
-
-    return BundleLoad(
-        namespace=namespace,
-        range=boundaries,
-        broker=broker,
-        topics=whole(number_of(topics)) or 0,
-        bytes_in=total("msgThroughputIn"),
-        bytes_out=total("msgThroughputOut"),
-        messages_in=total("msgRateIn"),
-        messages_out=total("msgRateOut"),
-    )
+def _bundles(answer: NodeAnswer, report: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the bundles of the load report, else those of the topics' statistics."""
+    names = report.get("lastStats")
+    if not isinstance(names, Mapping):
+        topics = mapping(answer.documents.get("topics"))
+        names = [f"{namespace}/{bounds}" for namespace, bundles in topics.items() for bounds in mapping(bundles)]
+    return tuple(str(name) for name in names if not str(name).startswith(_HEARTBEATS))
 
 
 # ---------------------------------------------------------------- bookies

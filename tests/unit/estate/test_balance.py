@@ -10,7 +10,6 @@ from dispatcher.model.errors import InvalidInput, Refused
 from estate.plans.balance import (
     CLOSE_ENOUGH,
     MIN_GAIN,
-    Goal,
     Move,
     WeightedBundle,
     hot_bundles,
@@ -18,9 +17,7 @@ from estate.plans.balance import (
     plan_balance,
     plan_drain,
     spread_of,
-    weighted_bundles,
 )
-from estate.rules.cluster import BrokerLoad, BundleLoad, Estate, Usage
 
 weights = st.one_of(st.just(0.0), st.floats(0.001, 1e9), st.integers(0, 20).map(float))
 
@@ -155,36 +152,3 @@ def test_one_bundle_that_carries_everything_is_called_hot() -> None:
 def test_a_load_that_is_no_load_is_refused(weight: float) -> None:
     with pytest.raises(InvalidInput, match="t/n/0"):
         plan_balance([WeightedBundle("t/n/0", "a", weight)], ["a", "b"])
-
-
-# ---------------------------------------------------------------- weights
-def bundle(name: str, broker: str, bytes_in: float, messages_in: float, topics: int) -> BundleLoad:
-    namespace, _, bounds = name.rpartition("/")
-    return BundleLoad(
-        namespace=namespace, range=bounds, broker=broker, bytes_in=bytes_in, messages_in=messages_in, topics=topics
-    )
-
-
-ESTATE = Estate(
-    brokers=(
-        BrokerLoad(
-            name="a",
-            cpu=Usage(60.0, 200.0),
-            bundles=(bundle("us/n/r1", "a", 10.0, 1.0, 4), bundle("us/n/r2", "a", 20.0, 2.0, 5)),
-        ),
-        BrokerLoad(name="b", cpu=Usage(5.0, 200.0), bundles=(bundle("other/n/r1", "b", 7.0, 0.0, 6),)),
-        BrokerLoad(name="c", failure="no answer"),
-    )
-)
-
-
-@pytest.mark.parametrize(
-    ("goal", "expected"),
-    [(Goal.BYTES, [10.0, 20.0, 7.0]), (Goal.LANES, [4.0, 5.0, 6.0]), (Goal.CPU, [20.0, 40.0, 0.0])],
-)
-def test_each_goal_weighs_bundles_by_its_own_load(goal: Goal, expected: list[float]) -> None:
-    assert [bundle.weight for bundle in weighted_bundles(ESTATE, goal)] == expected
-
-
-def test_other_tenants_bundles_can_be_left_alone() -> None:
-    assert [bundle.name for bundle in weighted_bundles(ESTATE, Goal.BYTES, tenant="us")] == ["us/n/r1", "us/n/r2"]

@@ -12,7 +12,6 @@ from estate.rules.cluster import (
     BookieMode,
     BookieState,
     BrokerLoad,
-    BundleLoad,
     Estate,
     LedgerPlacement,
     LoadManager,
@@ -100,7 +99,7 @@ def test_one_bookie_lost_leaves_none_to_spare() -> None:
 
 GONE = BrokerLoad(name="b2:80", failure="last seen at 14:05:10", gone=True)
 ONE_LEFT = {"brokers are lost": Level.FAIL, "no broker to spare": Level.WARN}
-BUNDLE = BundleLoad(namespace="t/system", range="r", broker="b2:80")
+BUNDLE = "t/system/r"
 CASES: list[tuple[str, Estate, Expectations, dict[str, Level]]] = [
     ("one copy", replace(WELL, namespaces=(namespace(1, 1, 1),)), Expectations(), {"entries have one": Level.FAIL}),
     ("early receipts", replace(WELL, namespaces=(namespace(2, 2, 1),)), Expectations(), {"receipts are": Level.WARN}),
