@@ -46,16 +46,24 @@ COMMANDS = {
     "simulate": "run a scenario under a virtual clock, or a model of the estate",
 }
 """Help of each command, by name."""
-_FOLDERS = {
+_FILES = {
     "setup": ("provision", "doctor", "config", "tune"),
-    "task": ("task", "dead-letters", "invalid"),
-    "service": ("worker", "tier", "capacity", "channel", "app", "quota", "signals", "top", "registry"),
+    "worker": ("worker",),
+    "service": ("tier", "capacity", "signals", "top"),
+    "channel": ("channel",),
+    "app": ("app",),
+    "quota": ("quota",),
+    "registry": ("registry",),
 }
-_MODULES = {
-    name: "fairlane.cli.{0}.{1}:{1}".format(folder, name.replace("-", "_"))
-    for folder, names in _FOLDERS.items()
-    for name in names
-} | floors.COMMANDS
+"""The commands declared in each file of `commands`."""
+_MODULES = (
+    {name: f"fairlane.cli.commands.{file}:{name.replace('-', '_')}" for file, names in _FILES.items() for name in names}
+    | {
+        name: f"fairlane.cli.task.{name.replace('-', '_')}:{name.replace('-', '_')}"
+        for name in ("task", "dead-letters", "invalid")
+    }
+    | floors.COMMANDS
+)
 
 
 class MainGroup(CommandGroup):

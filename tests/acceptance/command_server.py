@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import IO, Any, NoReturn
 
 ROOT = Path(__file__).parents[2]
@@ -90,14 +91,10 @@ def become(given: dict[str, Any]) -> NoReturn:
 
 def import_all() -> None:
     """As any command does, and without starting a thread: threads are not forked."""
-    from click import Context
+    from fairlane.cli import handlers
 
-    from fairlane.cli.main import COMMANDS, cli
-
-    for name in COMMANDS:
-        cli.get_command(Context(cli), name)
-    for name in ("base.connect", "base.progress", "base.output"):
-        import_module(f"fairlane.cli.{name}")
+    for module in iter_modules(handlers.__path__):
+        import_module(f"{handlers.__name__}.{module.name}")
 
 
 if __name__ == "__main__":

@@ -161,13 +161,6 @@ def named_values(
     return {name: value for name, _, value in pairs.values()}
 
 
-def cap_words(cap: Cap) -> str:
-    """Return a cap in words."""
-    if not cap.rate:
-        return "no cap"
-    return f"at most {cap.rate:,} targets/s" + (f", {cap.burst:,} at once" if cap.burst else "")
-
-
 class Assignment(Parameter):
     """`field=value`, where the field is one of a given set."""
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,9 +13,12 @@ if TYPE_CHECKING:
     from producers.client import PushClient
 
 
-def settings_of(ctx: click.Context) -> "Settings":
-    """Return the settings from all sources; logging is configured accordingly."""
-    return ctx.ensure_object(Invocation).settings()
+def settings_of(ctx: click.Context, **options: Any) -> "Settings":
+    """Return the settings from all sources; logging is configured accordingly. Raises InvalidInput.
+
+    options: those of the command, by group, besides the global ones.
+    """
+    return Invocation({**ctx.ensure_object(Invocation).options, **options}).settings()
 
 
 @contextmanager

@@ -1,11 +1,39 @@
-"""A group of commands."""
+"""Commands declared apart from what they do, and groups of commands."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import click
 
 from fairlane.floors import loaded
+
+
+class Declared(click.Command):
+    """A command whose function has options and a help text, and no body.
+
+    handlers: the module of the function with the same name that runs in its place. It is imported then, takes the
+    context and the command's arguments, and may return an exit code.
+    """
+
+    def __init__(self, *args: Any, handlers: str = "", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._handlers = handlers
+
+    @property
+    def function(self) -> str:
+        """The name of its function."""
+        return str(getattr(self.callback, "__name__", ""))
+
+    @property
+    def handler(self) -> str:
+        """The function that runs, as "module:name"."""
+        return f"{self._handlers}:{self.function}"
+
+    def invoke(self, ctx: click.Context) -> Any:
+        if ctx.invoked_subcommand is not None:  # of a group, which does nothing itself then
+            return None
+        return ctx.invoke(loaded(self.handler), ctx, **ctx.params)
 
 
 class CommandGroup(click.Group):
@@ -32,6 +60,20 @@ class CommandGroup(click.Group):
         commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
             formatter.write_dl([(name, command.get_short_help_str(1_000)) for name, command in commands if command])
+
+
+class Noun(CommandGroup, Declared):
+    """A group of declared commands, listed in the order of their declaration.
+
+    handlers: the module with the handlers of its commands; a command may name another one.
+    """
+
+    def __init__(self, *args: Any, handlers: str, **kwargs: Any) -> None:
+        super().__init__(*args, handlers=handlers, **kwargs)
+        self.command_class = partial(Declared, handlers=handlers)  # type: ignore[assignment]  # makes a command
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return [*self._modules, *self.commands]
 
 
 class CommandOrGroup(CommandGroup):

@@ -13,7 +13,7 @@ from fairlane.cli.base.connect import client_of
 from fairlane.cli.base.exit_codes import FAILURE, OK, REFUSED, UNREACHABLE
 from fairlane.cli.base.options import FILTERS, F, task_filters, with_options
 from fairlane.cli.base.output import Output, say
-from fairlane.cli.service.change import effect_fields, limit_option, show_effects, situation
+from fairlane.cli.commands.changes import limit_option
 from producers.control.task_changes import LIVE_STATES, Changes, TaskFilter
 
 if TYPE_CHECKING:
@@ -79,6 +79,8 @@ def change_many(
     """
     if asked.tasks.names_all:
         raise click.UsageError("Name tasks by their ids, or by a filter such as --app.")
+    from fairlane.cli.handlers.effects import situation
+
     with client_of(ctx) as client:
         plan = client.plan_many(asked.tasks, changes)
         if asked.dry_run:
@@ -121,6 +123,8 @@ def _after_plan(before: "Situation", plan: "Plan") -> "Situation":
 
 def _show_plan(output: Output, plan: "Plan", before: "Situation", after: "Situation", limit: int | None) -> None:
     """Show what would change, and which tasks' finish times it would move."""
+    from fairlane.cli.handlers.effects import effect_fields, show_effects
+
     if output.as_json:
         changes = [{"id": step.task.id, "changes": step.changes} for step in plan.steps]
         effects = effect_fields(before, after, limit)

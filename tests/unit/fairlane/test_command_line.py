@@ -36,7 +36,7 @@ def load(group):
 
 load(cli)
 """
-READING = "import producers.client, fairlane.cli.task.read, fairlane.cli.task.why, fairlane.cli.service.capacity"
+READING = "import producers.client, fairlane.cli.task.read, fairlane.cli.task.why, fairlane.cli.handlers.service"
 """Looks at tasks and changes nothing."""
 
 

@@ -29,7 +29,9 @@ NOWHERE = PulsarSettings(url="pulsar://127.0.0.1:9", admin_url="http://127.0.0.1
 def test_it_says_how_many_checks_fail_or_warn(
     levels: list[str], message: str, code: int, monkeypatch: pytest.MonkeyPatch, cli: CommandLine
 ) -> None:
-    monkeypatch.setattr("fairlane.checks.doctor.examine", lambda *_: [Finding(level, "it", "") for level in levels])
+    monkeypatch.setattr(
+        "fairlane.cli.handlers.pulsar_setup.examine", lambda *_: [Finding(level, "it", "") for level in levels]
+    )
     assert cli(["doctor"], code).err.strip().splitlines()[-1] == message
 
 

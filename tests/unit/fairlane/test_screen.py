@@ -12,7 +12,7 @@ from rich.console import Console
 
 from dispatcher.channels.fcm import FcmSpec
 from dispatcher.model.view import WAIT_BUCKETS_MS, Globals, TargetCounts, TaskView, TierStats, WorkerBeat
-from fairlane.cli.service.tier import waits_of
+from fairlane.cli.handlers.service import waits_of
 from fairlane.figures.signals import wanted_shares
 from fairlane.screen.render import line, screen
 from fairlane.screen.sample import Sample, sample_of

@@ -11,7 +11,7 @@ import pytest
 from dispatcher.model.errors import NotReady
 from dispatcher.model.pools import Cap
 from dispatcher.model.view import Globals, TierStats, WorkerBeat
-from fairlane.cli.service import capacity, signals, tier, usage
+from fairlane.cli.handlers import service, settings
 from fairlane.figures.signals import TierSignals
 from tests.records import beat
 from tests.unit.command_line import CommandLine
@@ -30,8 +30,8 @@ ANSWERS: dict[str, Any] = {
 
 @pytest.fixture(autouse=True)
 def in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    for command in (usage, capacity, tier):
-        monkeypatch.setattr(command, "client_of", lambda _: nullcontext(SimpleNamespace(**ANSWERS)))
+    for handlers in (service, settings):
+        monkeypatch.setattr(handlers, "client_of", lambda _: nullcontext(SimpleNamespace(**ANSWERS)))
 
 
 def test_one_is_shown_as_it_is_listed(cli: CommandLine) -> None:
@@ -74,7 +74,7 @@ def restarted(*beats: WorkerBeat) -> SimpleNamespace:
 def test_after_a_restart_without_workers_one_is_needed(
     beats: tuple[WorkerBeat, ...], monkeypatch: pytest.MonkeyPatch, cli: CommandLine
 ) -> None:
-    monkeypatch.setattr(signals, "client_of", lambda _: nullcontext(restarted(*beats)))
+    monkeypatch.setattr(service, "client_of", lambda _: nullcontext(restarted(*beats)))
     found = json.loads(cli(["signals", "-o", "json"]).out)
     assert (found["workers"], found["workers_needed"], found["limited_by"], found["tiers"]) == (0, 1, "workers", {})
     lines = [line.split() for line in cli(["signals"]).out.splitlines()]
@@ -87,5 +87,5 @@ def test_after_a_restart_without_workers_one_is_needed(
 def test_while_a_worker_restores_the_counts_the_signals_are_not_known(
     monkeypatch: pytest.MonkeyPatch, cli: CommandLine
 ) -> None:
-    monkeypatch.setattr(signals, "client_of", lambda _: nullcontext(restarted(beat(state="starting"))))
+    monkeypatch.setattr(service, "client_of", lambda _: nullcontext(restarted(beat(state="starting"))))
     assert "being rebuilt" in cli(["signals"], 4).err

@@ -19,12 +19,11 @@ from dispatcher.analysis.situation import Situation
 from dispatcher.model.service_settings import globals_of
 from dispatcher.model.view import TargetCounts, TaskView, TierStats, WorkerBeat
 from fairlane.cli.base.output import Output
-from fairlane.cli.service import app, channel
-from fairlane.cli.service import change as service
-from fairlane.cli.service.worker import fields_of
+from fairlane.cli.handlers import effects as shown_effects
+from fairlane.cli.handlers import settings
+from fairlane.cli.handlers.view import fields_of
 from fairlane.cli.task import dead_letters
 from fairlane.cli.task import read as task_read
-from fairlane.figures import what_if
 from fairlane.figures.usage import AppUsage
 from fairlane.figures.what_if import Effect
 from fairlane.screen.fields import Kind
@@ -151,8 +150,8 @@ def test_no_number_of_a_dry_run_is_cut(width: int, found: list[Effect]) -> None:
     tables: list[RenderableType] = []
     output = SimpleNamespace(emit=lambda _fields, table: tables.append(table()), as_json=True)
     situation = Situation([SALE], globals_of({}), 1.0, 0)
-    with patch.object(what_if, "effects", lambda *_: found):
-        service.show_effects(cast("Output", output), situation, situation, None)
+    with patch.object(shown_effects, "effects", lambda *_: found):
+        shown_effects.show_effects(cast("Output", output), situation, situation, None)
     check(tables[0], width)
 
 
@@ -168,8 +167,8 @@ values = st.one_of(
     st.dictionaries(names, counts, max_size=2),
 )
 COMMANDS: dict[str, tuple[str, ...]] = {
-    "app list": app.COLUMNS,
-    "channel list": channel.COLUMNS,
+    "app list": settings.APP_COLUMNS,
+    "channel list": settings.CHANNEL_COLUMNS,
     "task failures": task_read.FAILURE_COLUMNS,
     "task failures --by-reason": task_read.REASON_COLUMNS,
     "task outcomes": task_read.OUTCOME_COLUMNS,
@@ -324,7 +323,7 @@ def test_an_app_without_limits_shows_one_sign_for_none() -> None:
             rate=0.0,
         )
     )
-    _, row = drawn(table_of([usage], app.COLUMNS), 120)
+    _, row = drawn(table_of([usage], settings.APP_COLUMNS), 120)
     assert row.split() == ["shop", "1", "-", "-", "-", "2", "-", "60,000", "-", "0"]
 
 

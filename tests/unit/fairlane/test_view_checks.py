@@ -22,7 +22,7 @@ from fairlane.checks.view_checks import (
     stuck_findings,
     unrecorded_findings,
 )
-from fairlane.cli.service.registry import MAX_SHOWN, shown_of
+from fairlane.cli.handlers.view import MAX_SHOWN, shown_of
 from fairlane.figures.stuck_tasks import STUCK_MS
 from tests import records
 from tests.unit.tasks import task_view

@@ -1,0 +1,35 @@
+"""`fairlane config show` and `tune producer`: settings in force, and recommended ones. Neither needs a server."""
+
+from dataclasses import asdict
+
+import click
+
+from fairlane.cli.base.connect import settings_of
+from fairlane.cli.base.invocation import Invocation
+from fairlane.cli.base.output import Output, say
+from fairlane.settings import explain_settings
+from producers.publish.tuning import FIXED, ProducerNeeds, tune
+
+
+def show(ctx: click.Context, output: Output) -> None:
+    rows = explain_settings(settings_of(ctx), ctx.ensure_object(Invocation).options)
+    fields = [asdict(row) for row in rows]
+    # As users write them: numbers without separators.
+    shown = [
+        {**row, "value": str(row["value"]) if type(row["value"]) in (int, float) else row["value"]} for row in fields
+    ]
+    output.emit_rows(fields, ["name", "value", "source", "description"], shown=shown)
+
+
+def tune_producer(
+    _: click.Context, output: Output, partitions: int, rate: float, message_bytes: int, memory: int, receiver_queue: int
+) -> None:
+    tuning = tune(ProducerNeeds(partitions, message_bytes, rate, memory, receiver_queue))
+    settings: dict[str, dict[str, object]] = {
+        name: {"value": getattr(tuning.settings, name), "reason": reason} for name, reason in tuning.reasons.items()
+    }
+    settings |= {name: {"value": value, "reason": reason} for name, (value, reason) in FIXED.items()}
+    document = {"need": asdict(tuning.need), "settings": settings, "remarks": list(tuning.remarks)}
+    output.emit_document(document, [{"setting": name, **chosen} for name, chosen in settings.items()])
+    for remark in tuning.remarks:
+        say(remark)

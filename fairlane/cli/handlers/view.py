@@ -1,0 +1,79 @@
+"""Read the view in Redis itself: `fairlane worker list` and `registry status`."""
+
+from collections.abc import Sequence
+from contextlib import closing
+from typing import Any
+
+import click
+
+from backends.redis.epochs import Epoch, Epochs
+from backends.redis.skipped_records import SkippedRecord, SkippedRecords
+from backends.redis.view import open_view
+from backends.redis.workers import Workers
+from dispatcher.model.view import WorkerBeat
+from fairlane.cli.base.connect import settings_of
+from fairlane.cli.base.output import Output
+from fairlane.screen.render import workers_table
+
+MAX_SHOWN = 10
+"""Maximum number of skipped records listed per topic."""
+
+
+def list_workers(ctx: click.Context, output: Output, *, everybody: bool) -> None:
+    with closing(open_view(settings_of(ctx).redis)) as view:
+        beats, now_ms = Workers(view).workers(), view.now_ms()
+    shown = [beat for beat in beats if everybody or beat.state != "stopped"]
+    fields = [fields_of(beat, now_ms) for beat in shown]
+    output.emit(fields, lambda: workers_table(shown, fields))
+
+
+def fields_of(beat: WorkerBeat, now_ms: int) -> dict[str, Any]:
+    """Return the printed fields of one worker; granted and sent count targets since it started."""
+    return {
+        "id": beat.id,
+        "state": beat.state,
+        "host": beat.host,
+        "pid": beat.pid,
+        "version": beat.version,
+        "lanes": beat.lanes,
+        "in_flight": beat.in_flight,
+        "buffered": beat.buffered,
+        "rate": round(beat.rate, 1),
+        "sent": sum(stats.sent for stats in beat.tiers.values()),
+        "tiers": {tier: {"granted": stats.granted, "sent": stats.sent} for tier, stats in beat.tiers.items()},
+        "metrics_port": beat.metrics_port or None,
+        "uptime_s": round((beat.seen_ms - beat.started_ms) / 1000, 1),
+        "seen_s_ago": round(max(0, now_ms - beat.seen_ms) / 1000, 1),
+    }
+
+
+def status(ctx: click.Context, output: Output) -> None:
+    settings = settings_of(ctx)
+    with closing(open_view(settings.redis)) as view:
+        skipped = SkippedRecords(view).by_topic(settings.pulsar.outcome_partitions)
+        shown = {topic: shown_of(kept) for topic, kept in skipped.items()}
+        output.emit_record({**epoch_fields(Epochs(view).epoch()), "counters": view.stats(), "passed_over": shown})
+
+
+def shown_of(kept: Sequence[SkippedRecord]) -> dict[str, Any]:
+    """Return the number of skipped records of a topic, and the first of them."""
+    first = {one.position: f"{one.reason} (by {one.reader})" for one in kept[:MAX_SHOWN]}
+    return {"records": len(kept), **first}
+
+
+def epoch_fields(epoch: Epoch | None) -> dict[str, Any]:
+    if epoch is None:
+        return {"epoch": None, "complete": False, "grants": False}
+    return {
+        "epoch": epoch.id,
+        "form": epoch.form,
+        "address": epoch.address,
+        "moved_to": epoch.foreign,
+        "broken": epoch.broken,
+        "started_ms": epoch.started_ms,
+        "complete": epoch.ready,
+        "grants": epoch.grants,
+        "wait_ms": epoch.wait_ms,
+        "topics": epoch.partitions + 1,
+        "topics_read": len(epoch.read),
+    }

@@ -1,1 +1,0 @@
-"""Commands on the running service: tiers, capacity, channels, apps, workers, the view."""

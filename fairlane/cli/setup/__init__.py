@@ -1,1 +1,0 @@
-"""Commands that set Fairlane up: stack, provision, doctor, settings, demo, tuning."""
