@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from dispatcher.analysis.forecast import Forecast, ForecastTask, Shares, forecast
-from dispatcher.channels.specs import SPECS
+from dispatcher.channels.names import PROVIDERS
 from dispatcher.model.pools import CapUnit
 from dispatcher.model.tier import TIERS
 from dispatcher.model.view import Globals, TaskView, WorkerBeat
@@ -124,8 +124,7 @@ def job_of_view(task: TaskView, now_ms: int, *, with_unpublished: bool = False) 
 def targets_per_request(channel: str, chunk: int) -> int:
     """Return how many targets a request of the channel has, for envelopes of `chunk` targets. A class of a user's own
     may say something else, which only its workers know."""
-    spec = SPECS.get(channel)
-    return max(1, chunk) if spec is None else spec.targets_per_request
+    return 1 if channel in PROVIDERS else max(1, chunk)
 
 
 def sendable(job: ForecastTask, settings: Globals) -> bool:

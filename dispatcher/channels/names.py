@@ -7,6 +7,8 @@ NO_CHANNEL: Final = (
     "null does nothing)"
 )
 """The message about a task without a channel. There is no default: a forgotten channel would send to nobody."""
+PROVIDERS: Final = ("fcm", "apns")
+"""The channels of SPECS. Each of their requests has one target."""
 _TRIALS: Final = {"null": "its targets count as sent", "log": "its targets are written into the workers' log"}
 
 

@@ -94,7 +94,6 @@ class ChannelSpec(ABC):
     """Limits, checks, rendering and the meaning of answers of a provider: all that needs no connection."""
 
     table: ClassVar[VerdictTable]
-    targets_per_request: ClassVar[int] = 1
     folds_case: ClassVar[bool] = False
     """Whether the provider takes targets that differ only in case for the same; their canonical form is lower case."""
 

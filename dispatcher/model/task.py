@@ -20,7 +20,6 @@ from pydantic import (
     model_validator,
 )
 
-from dispatcher.channels.submission.task_message import ProviderFields, task_message
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.field_errors import invalid_input
 from dispatcher.model.pools import MAX_CAP
@@ -257,6 +256,9 @@ class PushTask(BaseModel):
     @property
     def complete_message(self) -> dict[str, JsonValue]:
         """The message with the fields that its channel's provider reads, as it travels."""
+        # Imported here: workers know this module, and not what providers accept.
+        from dispatcher.channels.submission.task_message import ProviderFields, task_message
+
         delivery = ProviderFields(self.collapse, self.category, self.provider_ttl_s, self.options, self.locales)
         return task_message(self.channel, self.message, delivery)
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from dispatcher.analysis.forecast import ForecastTask, Shares, TaskKind, forecast, rates_of, waterfill
 from dispatcher.analysis.situation import shares_of, targets_per_request
+from dispatcher.channels.specs import SPECS
 from dispatcher.model.pools import TOTAL, Cap, pools_of
 from dispatcher.model.tier import TIERS
 from dispatcher.model.view import Globals
@@ -192,7 +193,7 @@ def test_settings_say_which_caps_are_in_requests_and_channels_how_many_targets_o
     shares = shares_of(settings)
     assert shares.caps == {"quota/project": 10.0, "quota/other": 20.0}
     assert shares.request_caps == {"quota/project"}
-    assert [targets_per_request(channel, 100) for channel in ("fcm", "apns", "http", "mine")] == [1, 1, 100, 100]
+    assert [targets_per_request(channel, 100) for channel in (*SPECS, "http", "mine")] == [1, 1, 100, 100]
 
 
 @given(jobs_of(8), SHARES, st.integers(1, 50))
