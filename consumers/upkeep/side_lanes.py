@@ -1,15 +1,18 @@
-"""Delete empty side lanes, and list those that an empty Redis has forgotten."""
+"""Create lanes that envelopes are moved to, delete empty side lanes, list those that an empty Redis has lost."""
 
 import logging
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from backends.pulsar.admin import PulsarAdmin
+from backends.redis.registry.registry import Registry
 from backends.redis.registry.service import SideLaneTable
+from backends.redis.registry.task_rows import LIVE_TASK
 from dispatcher.clock import Clock
 from dispatcher.model.errors import NotFound
 from dispatcher.ports import LaneTopics
-from dispatcher.wire.topics import side_of_lane
+from dispatcher.wire.topics import side_of_lane, task_of_lane
 
 _log = logging.getLogger(__name__)
 ROUND_S = 10.0
@@ -64,3 +67,21 @@ class SideLaneCleaner:
     def _delete(self, topic: str) -> None:
         if self.topics.delete_topic(topic):
             _log.info("deleted the side lane %s", topic)
+
+
+def create_missing_lane(admin: PulsarAdmin, registry: Registry, topic: str) -> None:
+    """Create the topic and subscription of a lane that the first envelope is moved to, if either is missing: of a side
+    lane, or a lane of its own of a task that left a shared one. Provisioned lanes are left alone.
+
+    Raises Unreachable, and NotFound for the lane of a task that has ended: it was deleted and must not come back.
+    """
+    task = task_of_lane(topic)
+    if task is None:
+        if side_of_lane(topic) is not None:
+            admin.create_lane(topic, 0)
+            registry.sides.add(topic)
+        return
+    live = registry.tasks.named([task], LIVE_TASK, ended=False)
+    if not live:
+        raise NotFound(f"The lane {topic} does not exist: its task has ended.", "Nothing more is sent to it.")
+    admin.create_lane(topic, live[0].partitions)

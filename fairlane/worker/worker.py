@@ -11,7 +11,6 @@ from functools import partial
 from backends.pulsar import client as pulsar_client
 from backends.pulsar.dead_letter_topic import DeadLetterTopic
 from backends.pulsar.lane_publisher import LanePublisher
-from backends.pulsar.missing_lanes import create_missing_lane
 from backends.redis.feed import Feed
 from backends.redis.letter_index import LetterIndex
 from backends.redis.view import CLAIM_MAX_MS
@@ -23,6 +22,7 @@ from consumers.lanes.give_back import MissingChannels
 from consumers.lanes.prefetch import PrefetchSettings
 from consumers.lanes.pulsar_lanes import LaneSettings, PulsarLanes
 from consumers.upkeep.flow_pauses import FlowPauses
+from consumers.upkeep.side_lanes import create_missing_lane
 from consumers.upkeep.task_stops import TaskStops
 from dispatcher.channels.guards.payload_guard import MessageRefusal
 from dispatcher.clock import Clock, ServiceClock

@@ -7,8 +7,8 @@ from unittest.mock import Mock
 import pytest
 
 from backends.pulsar.admin import PulsarAdmin
-from backends.pulsar.missing_lanes import create_missing_lane
 from backends.redis.registry.registry import Registry
+from consumers.upkeep.side_lanes import create_missing_lane
 from dispatcher.model.errors import FairlaneError, InvalidInput, NotFound, Refused, Unreachable
 from dispatcher.model.pools import Cap
 from dispatcher.model.view import TaskView
