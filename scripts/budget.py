@@ -1,4 +1,4 @@
-"""Count the lines of code of each top-level folder, Python and Lua alike.
+"""Count the lines of code of each top-level folder, Python and Lua alike, and of JSON and YAML.
 
 python -m scripts.budget [CHECKOUT]
 
@@ -19,8 +19,14 @@ from rich.console import Console
 from rich.table import Table
 
 ROOT = Path(__file__).resolve().parents[1]
-# The other folders are the product.
-REST = ("benchmarks", "docs", "examples", "scripts", "tests")
+FLOORS = {
+    "dispatch": ("dispatcher", "backends", "quotas", "producers", "consumers", "fairlane"),
+    "tables": ("spark_jobs",),
+    "estate": ("estate",),
+    "laboratory": ("lab", "simulator"),
+}
+"""Top-level folders of the product by floor."""
+DATA = "JSON, YAML"
 LAYOUT = {
     tokenize.COMMENT,
     tokenize.DEDENT,
@@ -35,28 +41,34 @@ LAYOUT = {
 def main(arguments: Sequence[str]) -> int:
     """Print the table of a checkout, and return the exit code."""
     counts = count(Path(arguments[0]) if arguments else ROOT)
-    product = {name: lines for name, lines in counts.items() if name not in REST}
     table = Table(box=box.SIMPLE, show_header=False)
     table.add_column()
     table.add_column(justify="right")
-    for name, lines in sorted(product.items(), key=lambda row: -row[1]):
+    product = 0
+    for floor, folders in FLOORS.items():
+        for name in filter(counts.__contains__, folders):
+            table.add_row(f"  {name}", f"{counts[name]:,}")
+        of_floor = sum(counts.pop(name, 0) for name in folders)
+        product += of_floor
+        table.add_row(floor, f"{of_floor:,}", style="bold", end_section=True)
+    table.add_row("product", f"{product:,}", style="bold", end_section=True)
+    for name, lines in sorted(counts.items()):
         table.add_row(name, f"{lines:,}")
-    table.add_row("product", f"{sum(product.values()):,}", style="bold", end_section=True)
-    for name in sorted(counts.keys() - product):
-        table.add_row(name, f"{counts[name]:,}")
     Console().print("lines of code, without docstrings, comments, blank lines and imports", table)
     return 0
 
 
 def count(checkout: Path) -> Counter[str]:
     """Return the lines of code by top-level folder, of the files that git knows."""
-    listing = subprocess.run(
-        ["git", "ls-files", "*/*.py", "*/*.lua"], cwd=checkout, check=True, capture_output=True, text=True
-    )
+    command = ["git", "ls-files", "*/*.py", "*/*.lua", "*.json", "*.yaml", "*.yml"]
+    listing = subprocess.run(command, cwd=checkout, check=True, capture_output=True, text=True)
     counts: Counter[str] = Counter()
     for name in listing.stdout.splitlines():
         text = (checkout / name).read_text("utf-8")
-        counts[Path(name).parts[0]] += lua_lines(text) if name.endswith(".lua") else python_lines(text)
+        if name.endswith((".py", ".lua")):
+            counts[Path(name).parts[0]] += lua_lines(text) if name.endswith(".lua") else python_lines(text)
+        else:
+            counts[DATA] += data_lines(text)
     return counts
 
 
@@ -71,6 +83,12 @@ def lua_lines(text: str) -> int:
     """Count the lines of code of a Lua file. This project uses no block comments in Lua."""
     lines = (line.strip() for line in text.splitlines())
     return sum(bool(line) and not line.startswith("--") for line in lines)
+
+
+def data_lines(text: str) -> int:
+    """Count the lines of a JSON or YAML file that are neither blank nor a comment."""
+    lines = (line.strip() for line in text.splitlines())
+    return sum(bool(line) and not line.startswith("#") for line in lines)
 
 
 def _uncounted(tree: ast.Module) -> Iterator[int]:
