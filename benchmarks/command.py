@@ -8,6 +8,9 @@ from backends.settings import Compression
 from benchmarks.delivery.command import delivery, delivery_trial
 from benchmarks.estate.command import estate_day, estate_faults, estate_sizes
 from benchmarks.measured import Benchmark, chunk_option, measured, number_option
+from benchmarks.results.measures import COMMANDS, measure_all
+from benchmarks.results.page import write_page
+from dispatcher.model.errors import FairlaneError
 from fairlane.cli.base.connect import settings_of
 from fairlane.cli.base.exit_codes import FAILURE
 from fairlane.cli.base.groups import CommandGroup
@@ -378,3 +381,22 @@ def nemesis(ctx: click.Context, output: Output, minutes: float, seed: int) -> No
     output.emit_document(report.document(), report.rows())
     if not report.holds:
         ctx.exit(FAILURE)
+
+
+@bench.command("all")
+@click.option("--only", "names", multiple=True, type=click.Choice(list(COMMANDS)), help="This measure; repeatable.")
+def measure_everything(names: tuple[str, ...]) -> None:
+    """Run what benchmarks/RESULTS.md shows, store the figures, and write the page: one to two hours.
+
+    Peers, Kafka and whatever needs other servers run with --only. Exits with 1 if a measure failed.
+    """
+    failed = measure_all(names)
+    write_page()
+    if failed:
+        raise FairlaneError(f"These measures failed: {', '.join(failed)}.")
+
+
+@bench.command("page")
+def page() -> None:
+    """Write benchmarks/RESULTS.md and its pictures from the stored figures."""
+    write_page()

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from benchmarks.results.spread import spread
 from dispatcher.model import values
 from fairlane.cli.base.connect import settings_of
 from fairlane.cli.base.output import Output, output_option, say
@@ -42,17 +43,15 @@ def measured(command: Callable[..., Benchmark]) -> Callable[..., None]:
 
 
 def _repeat(name: str, run: Callable[[int], dict[str, float]], runs: int, seed: int, output: Output) -> None:
-    from benchmarks.stage import Figures, machine
+    from benchmarks.stage import machine
 
-    figures = Figures()
+    all_figures = []
     for number in range(runs):
-        run_figures = run(seed + 1_000 * number)
-        figures.add(run_figures)
-        say(
-            f"{name} {number + 1}/{runs}: "
-            + ", ".join(f"{key} {values.number(value)}" for key, value in run_figures.items())
-        )
-    summary = figures.summary()
+        figures = run(seed + 1_000 * number)
+        all_figures.append(figures)
+        shown = ", ".join(f"{key} {values.number(value)}" for key, value in figures.items())
+        say(f"{name} {number + 1}/{runs}: {shown}")
+    summary = spread(all_figures)
     document = {"benchmark": name, "runs": runs, "seed": seed, "machine": machine(), "figures": summary}
     output.emit_document(document, [{"figure": key, **value} for key, value in summary.items()])
 

@@ -4,11 +4,10 @@ import json
 import os
 import platform
 import secrets
-import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -72,25 +71,6 @@ def wait_for(what: str, done: Callable[[], bool], timeout_s: float, period_s: fl
         if time.monotonic() > deadline:
             raise FairlaneError(f"The benchmark waited {timeout_s:.0f} s in vain for: {what}.", SEE_LOGS)
         time.sleep(period_s)
-
-
-@dataclass
-class Figures:
-    """Figures of repeated runs."""
-
-    values: dict[str, list[float]] = field(default_factory=dict)
-    """By name, one entry per run."""
-
-    def add(self, run: dict[str, float]) -> None:
-        for name, value in run.items():
-            self.values.setdefault(name, []).append(value)
-
-    def summary(self) -> dict[str, dict[str, float]]:
-        """Return the median, minimum and maximum of each figure."""
-        return {
-            name: {"median": statistics.median(runs), "min": min(runs), "max": max(runs)}
-            for name, runs in self.values.items()
-        }
 
 
 def machine() -> dict[str, Any]:

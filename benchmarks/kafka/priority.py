@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from benchmarks.kafka import servers
 from benchmarks.kafka.installing import ROOT, KafkaTools
 from benchmarks.kafka.late_task import Scene, figures
-from benchmarks.stage import Figures, Stage, stage, targets, wait_for
+from benchmarks.stage import Stage, stage, targets, wait_for
 from dispatcher.model.errors import FairlaneError
 from dispatcher.model.task import PushTask
 from dispatcher.model.tier import Tier
@@ -23,9 +23,9 @@ TIMEOUT_S = 240
 WORKERS = 2
 
 
-def on_kafka(tools: KafkaTools, runs: int) -> dict[str, list[float]]:
+def on_kafka(tools: KafkaTools, runs: int) -> list[dict[str, float]]:
     """Measure the three topics on one fresh server; each run has topics of its own."""
-    found = Figures()
+    found = []
     with (
         TemporaryDirectory(prefix="fairlane-kafka-") as folder,
         servers.kafka(Path(folder) / "kafka", tools, fsync=False) as address,
@@ -38,17 +38,17 @@ def on_kafka(tools: KafkaTools, runs: int) -> dict[str, list[float]]:
             )
             if done.returncode:
                 raise FairlaneError(f"The run on Kafka failed: {done.stderr[-800:]}")
-            found.add(json.loads(done.stdout.splitlines()[-1]))
-    return found.values
+            found.append(json.loads(done.stdout.splitlines()[-1]))
+    return found
 
 
-def on_fairlane(settings: Settings, runs: int, say: Callable[[str], None]) -> dict[str, list[float]]:
+def on_fairlane(settings: Settings, runs: int, say: Callable[[str], None]) -> list[dict[str, float]]:
     """Measure Fairlane on the configured servers, in a tenant of its own."""
-    found = Figures()
+    found = []
     for number in range(runs):
         with stage(settings, say) as scene:
-            found.add(_run(scene, Scene(), seed=2026 + 1_000 * number))
-    return found.values
+            found.append(_run(scene, Scene(), seed=2026 + 1_000 * number))
+    return found
 
 
 def _submit(where: Stage, scene: Scene, tier: Tier, count: int, seed: int) -> TaskHandle:

@@ -1,4 +1,4 @@
-"""Fairlane beside other task queues: the same work, one after the other, on this machine; prints one table.
+"""Fairlane beside other task queues: the same work, one after the other, on this machine; prints all figures.
 
 python benchmarks/peers/run.py                      everything, about a quarter of an hour
 python benchmarks/peers/run.py --quick              small sizes, to see that it works
@@ -20,16 +20,15 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import audience
-import table
 from crew import CAPACITY, running
-from installing import ROOT, CannotInstall, Tools, install, say
-from lines import Cell
+from installing import CannotInstall, Tools, install, say
 from peers import PEERS, Peer
 from processes import Failed
 from rows import FULL, QUICK, ROWS, Row, Size
 from servers import server
 
 SEED = 2026
+Figures = dict[str, float]
 
 
 def arguments() -> argparse.Namespace:
@@ -38,7 +37,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only", action="append", choices=[peer.name for peer in PEERS], help="this peer (repeatable)")
     parser.add_argument("--row", action="append", choices=[row.name for row in ROWS], help="this row (repeatable)")
     parser.add_argument("--runs", type=int, help="runs of each row (3 for throughput, 1 for the others, unless set)")
-    parser.add_argument("--out", type=Path, default=ROOT / "build" / "peers.json", help="where the JSON goes")
     return parser.parse_args()
 
 
@@ -78,10 +76,10 @@ class PeerSetup:
     """Environment that its processes need to find its server."""
 
 
-def measure(setup: PeerSetup, row: Row, runs: int, size: Size) -> list[Cell]:
+def measure(setup: PeerSetup, row: Row, runs: int, size: Size) -> list[Figures]:
     """Return the runs of one cell; a run that cannot be measured is reported and left out."""
     name = f"{setup.peer.name} {row.name}"
-    cells: list[Cell] = []
+    cells: list[Figures] = []
     for number in range(runs):
         began = time.monotonic()
         try:
@@ -97,10 +95,11 @@ def measure(setup: PeerSetup, row: Row, runs: int, size: Size) -> list[Cell]:
     return cells
 
 
-def measure_all(chosen: argparse.Namespace, tools: Tools, folder: Path) -> table.Results:
+def measure_all(chosen: argparse.Namespace, tools: Tools, folder: Path) -> dict[str, dict[str, list[Figures]]]:
+    """Return the runs by row and peer."""
     size = QUICK if chosen.quick else FULL
     rows = [row for row in ROWS if not chosen.row or row.name in chosen.row]
-    results: table.Results = {row.name: {} for row in rows}
+    results: dict[str, dict[str, list[Figures]]] = {row.name: {} for row in rows}
     for peer in _peers(chosen):
         mine = [row for row in rows if row.name in peer.rows]
         if not mine:
@@ -142,10 +141,8 @@ def main() -> int:
     with TemporaryDirectory(prefix="fairlane-peers-") as scratch:
         _audience(chosen, Path(scratch) / "audience")
         results = measure_all(chosen, tools, Path(scratch))
-    chosen.out.parent.mkdir(parents=True, exist_ok=True)
-    chosen.out.write_text(json.dumps(table.document(results, about), indent=1) + "\n")
-    say(f"{time.monotonic() - began:.0f} s; all figures are in {chosen.out}")
-    print(table.markdown(results))
+    say(f"{time.monotonic() - began:.0f} s")
+    print(json.dumps({**about, "runs": results}))
     return 0 if all(runs for cells in results.values() for runs in cells.values()) else 1
 
 

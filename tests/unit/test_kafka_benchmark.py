@@ -1,13 +1,12 @@
-"""benchmarks/kafka without servers: the order of messages, what a rate is, and the tables."""
+"""benchmarks/kafka without servers: the order of messages and what a rate is."""
 
 import threading
 from collections.abc import Sequence
 from itertools import islice
-from pathlib import Path
 
 import pytest
 
-from benchmarks.kafka import late_task, table
+from benchmarks.kafka import late_task
 from benchmarks.kafka.load import IN_FLIGHT, MESSAGE_BYTES, PATTERNS, WARM_S, Load, Window, pieces, rate
 
 
@@ -70,24 +69,6 @@ def test_a_lost_message_ends_the_run() -> None:
     window.confirm(1, "timeout")
     with pytest.raises(RuntimeError, match="timeout"):
         window.add(1)
-
-
-def test_the_table_shows_every_column_and_what_was_not_measured() -> None:
-    rates = {"turns": [1_000.0, 3_000.0, 2_000.0], "runs": [50_000.0]}
-    cells = {"fsync": {"3": {"kafka": rates}}, "memory": {"64": {"pulsar": rates, "fairlane": rates}}}
-    lines = table.of_topics(cells).splitlines()
-    assert lines[0] == "| thousand messages/s | 3 topics | 64 topics |"
-    assert lines[2] == "| kafka (fsync), turns | 2 (1 to 3) | - |"
-    assert [line.split(",")[0] for line in lines[4:]] == ["| pulsar (memory)"] * 2 + ["| fairlane (memory)"] * 2
-
-
-def test_results_are_collected_over_several_calls(tmp_path: Path) -> None:
-    file = tmp_path / "new" / "kafka.json"
-    first = table.load(file)
-    first["priority"]["kafka"] = {"seconds": [1.0]}
-    table.save(file, first)
-    assert table.load(file) == first
-    assert "| seconds | 1 (1 to 1) |" in table.of_priority(first["priority"])
 
 
 def test_the_fair_time_is_that_of_equal_parts_of_the_tier() -> None:

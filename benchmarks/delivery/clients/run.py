@@ -1,4 +1,4 @@
-"""Fairlane's HTTP/2 client beside others on one server, which answers at once: one core each. Prints a table.
+"""Fairlane's HTTP/2 client beside others on one server, which answers at once, with a core each. Prints all figures.
 
 python benchmarks/delivery/clients/run.py                     everything, some minutes
 python benchmarks/delivery/clients/run.py --only pushy --runs 3
@@ -10,7 +10,6 @@ import argparse
 import json
 import os
 import shutil
-import statistics
 import subprocess
 import sys
 from collections.abc import Callable
@@ -115,21 +114,6 @@ def make_files(folder: Path) -> None:
     subprocess.run([str(FAIRLANE), "-c", code, str(folder)], cwd=ROOT, check=True)
 
 
-def table(results: dict[str, list[Figures]]) -> str:
-    """Return medians (least to most), and how many times Fairlane's rate that is."""
-    lines = ["| client | requests/s | CPU of a request, us | compared with Fairlane |", "|---|---|---|---|"]
-    own = statistics.median(one["requests_s"] for one in results["fairlane"]) if results.get("fairlane") else None
-    for client, runs in results.items():
-        rates, costs = ([one[name] for one in runs] for name in ("requests_s", "cpu_us"))
-        factor = f"{statistics.median(rates) / own:.2f}" if own else ""
-        lines.append(f"| {client} | {spread(rates, ',.0f')} | {spread(costs, ',.1f')} | {factor} |")
-    return "\n".join(lines)
-
-
-def spread(values: list[float], form: str) -> str:
-    return f"{statistics.median(values):{form}} ({min(values):{form}} to {max(values):{form}})"
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", choices=CLIENTS, help="this client (repeatable)")
@@ -146,7 +130,7 @@ def main() -> int:
             figures = measure(command_of, REQUESTS[client], chosen.connections)
             print(client, figures, file=sys.stderr, flush=True)
             results.setdefault(client, []).append(figures)
-    print(table(results))
+    print(json.dumps({"runs": results}))
     return 0
 
 
