@@ -29,13 +29,13 @@ def words_of(svg: str) -> list[str]:
     return [re.sub(r"[\d.,]+", "#", text) for text in re.findall(r">([^<>{}]+)<", svg)]
 
 
-def test_the_example_of_a_scenario_is_met() -> None:
+def test_the_example_of_a_scenario_breaks_no_law() -> None:
     example = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
     result = result_of(SimulatedRun(parse(example[0], "example"), 1).go())
-    assert result.good, [*result.violations, *result.expectations]
+    assert result.good, result.violations
 
 
 def test_every_rule_that_is_checked_is_listed() -> None:
     listed = set(re.findall(r"^\| ([\w-]+(?: \w+)*) \|", PAGE.partition("## Invariants")[2], re.MULTILINE)) - {"rule"}
-    sources = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "simulator").rglob("*.py"))
+    sources = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "lab" / "simulator").rglob("*.py"))
     assert set(re.findall(r"violate\(\s*\"([^\"]+)\"", sources)) == listed

@@ -5,9 +5,10 @@ import multiprocessing
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 
@@ -29,7 +30,7 @@ class SeedResult(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     good: bool
     failures: list[str]
-    """Violations and unmet expectations, as texts."""
+    """Violations, as texts."""
     replay: str
     targets: int = 0
     ran_s: float = 0.0
@@ -97,27 +98,28 @@ def uncollected() -> Iterator[None]:
 def run_many(seeds: Seeds, report: Callable[[str], None]) -> ManyResults:
     """Run all seeds. Report progress and, at once, each seed that fails."""
     processes = seeds.processes or os.cpu_count() or 1
-    began_s = time.monotonic()
+    began_s = reported_s = time.monotonic()
     results: list[SeedResult] = []
-    reported_s = began_s
-    for batch in _batches(seeds, processes):
-        results += batch
-        for bad in [one for one in batch if not one.good]:
-            report(f"seed {bad.seed}: {bad.failures[0]}  ({bad.replay})")
-        if time.monotonic() - reported_s >= REPORT_EVERY_S:
-            reported_s = time.monotonic()
-            report(f"{len(results):,} of {seeds.count:,} seeds, {len(results) / (reported_s - began_s):.0f} a second")
+    with ProcessPoolExecutor(min(processes, seeds.count), mp_context=multiprocessing.get_context("spawn")) as pool:
+        numbers = range(seeds.first, seeds.first + seeds.count)
+        for result in pool.map(partial(run_seed, seeds.name), numbers, chunksize=AT_ONCE):
+            results.append(result)
+            if not result.good:
+                report(f"seed {result.seed}: {result.failures[0]}  ({result.replay})")
+            if time.monotonic() - reported_s >= REPORT_EVERY_S:
+                reported_s = time.monotonic()
+                rate = len(results) / (reported_s - began_s)
+                report(f"{len(results):,} of {seeds.count:,} seeds, {rate:.0f} a second")
     return _sum_up(seeds, results, time.monotonic() - began_s, processes)
 
 
 def _sum_up(seeds: Seeds, results: Sequence[SeedResult], took_s: float, processes: int) -> ManyResults:
-    bad = sorted((one for one in results if not one.good), key=lambda one: one.seed)
     return ManyResults(
         format=1,
         scenario=seeds.name,
         seeds=seeds.count,
         first_seed=seeds.first,
-        bad=bad,
+        bad=[one for one in results if not one.good],
         targets=sum(one.targets for one in results),
         simulated_s=round(sum(one.ran_s for one in results), 1),
         repeats=sum(one.repeats for one in results),
@@ -126,40 +128,19 @@ def _sum_up(seeds: Seeds, results: Sequence[SeedResult], took_s: float, processe
     )
 
 
-def _batches(seeds: Seeds, processes: int) -> Iterator[list[SeedResult]]:
-    last = seeds.first + seeds.count
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(processes, seeds.count), mp_context=context) as pool:
-        batches = {pool.submit(run_batch, seeds.name, start, last) for start in range(seeds.first, last, AT_ONCE)}
-        try:
-            for batch in as_completed(batches):
-                yield batch.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-
-
-def run_batch(name: str, first: int, last: int) -> list[SeedResult]:
-    """Run up to AT_ONCE seeds from `first`, below `last`, in this process."""
-    with uncollected():
-        return [_run_seed(name, seed) for seed in range(first, min(last, first + AT_ONCE))]
-
-
-def _run_seed(name: str, seed: int) -> SeedResult:
+def run_seed(name: str, seed: int) -> SeedResult:
+    """Run one seed. Return what `run_many` tells of it."""
     again = replay(name, seed)
     try:
         result = run_one(name, seed)
     except Exception as error:  # A crash of the engine is a result like any other: the seed replays it.
         return SeedResult(seed=seed, good=False, failures=[f"{type(error).__name__}: {error}"], replay=again)
-    failures = [f"{one.rule}: {one.what} (at {one.at_s:.3f} s)" for one in result.violations]
-    failures += [f"{one.what}: wanted {one.wanted}, found {one.found}" for one in result.expectations if not one.met]
-    sent = sum(tier.sent for tier in result.tiers.values())
     return SeedResult(
         seed=seed,
         good=result.good,
-        failures=failures,
+        failures=[f"{one.rule}: {one.what} (at {one.at_s:.3f} s)" for one in result.violations],
         replay=again,
-        targets=sent,
+        targets=sum(tier.sent for tier in result.tiers.values()),
         ran_s=result.ran_s,
         repeats=result.repeats,
     )

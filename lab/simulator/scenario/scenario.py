@@ -187,29 +187,6 @@ class Caps(Section):
         return {f"{kind}/{name}": cap for kind, caps in kinds.items() for name, cap in caps.items()}
 
 
-class Expectation(Section):
-    """Figures that the scenario expects between from_s and to_s; those that are not given are not checked."""
-
-    from_s: Moment = 0
-    to_s: Moment | None = None
-    """None: the end of the run."""
-    window_s: float | None = Field(default=None, gt=0)
-    """Check shares in every window of this length."""
-    within: float = Field(default=2.0, ge=0)
-    """The tolerance: points for shares, percent for rates."""
-    shares: dict[str, float] | None = None
-    """Percent of targets sent, by tier or task."""
-    rate: dict[str, float] | None = None
-    """Targets/s of these tasks."""
-    min_use: Part | None = None
-    min_jain: dict[Tier, Part] | None = None
-    max_gap: float | None = Field(default=None, gt=0)
-    """In units of law 3's bound."""
-    max_repeats: int | None = Field(default=None, ge=0)
-    max_calls_per_target: float | None = Field(default=None, gt=0)
-    done_within_s: dict[str, float] | None = None
-
-
 class Scenario(Section):
     """The contents of a scenario file."""
 
@@ -236,7 +213,6 @@ class Scenario(Section):
     lease_ms: int = Field(default=2_000, ge=200)
     claim_ms: int = Field(default=13_000, ge=1_000)
     engine: dict[str, float] = {}
-    expect: list[Expectation] = []
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
@@ -251,14 +227,11 @@ class Scenario(Section):
         return self
 
     def _check_names(self) -> None:
-        """Check names: a misspelled one would change nothing, or expect nothing."""
+        """Check names: a misspelled one would change nothing."""
         tasks = [name for entry in self.tasks for name in entry.names()]
-        named = {("changes", change.task) for change in self.changes if change.task}
-        for one in self.expect:
-            named |= {("expect", name) for name in [*(one.shares or ()), *(one.rate or ()), *(one.done_within_s or ())]}
-        for where, name in sorted(named):
-            if not (where == "expect" and name in TIERS) and not any(fnmatchcase(task, name) for task in tasks):
-                raise ValueError(f"{where}: there is no task {name}")
+        for change in self.changes:
+            if change.task and not any(fnmatchcase(task, change.task) for task in tasks):
+                raise ValueError(f"changes: there is no task {change.task}")
 
     def channel(self, name: str) -> Channel:
         return self.channels.get(name, PLAIN)

@@ -9,7 +9,7 @@ from lab.simulator.verdict.result import Result
 
 FEW_TASKS = 24
 """The maximum number of tasks to show separately in a stacked picture."""
-_PROSE = ("what", "wanted", "found", "counts")
+_PROSE = ("what", "counts")
 """The columns of text."""
 
 
@@ -24,8 +24,7 @@ def page(result: Result) -> str:
 
 
 def _head(result: Result) -> str:
-    good, bad = "Every law held, and every expectation was met", "A law was violated or an expectation was not met"
-    verdict = good if result.good else bad
+    verdict = "Every law held" if result.good else "A law was violated"
     use = "" if result.use is None else f" {result.use:.1%} of the capacity was used while there was demand."
     return (
         f"<h1>{escape(result.scenario)}</h1>\n<p>{escape(result.about)}</p>\n"

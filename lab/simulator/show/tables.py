@@ -34,7 +34,6 @@ def note(result: Result) -> str:
 def sections(result: Result) -> list[tuple[str, list[dict[str, Any]]]]:
     """Return the tables of a run, each with its title and its rows."""
     return [
-        ("Expected", _expected(result)),
         ("Violated", [{"rule": one.rule, "at": f"{one.at_s:.3f} s", "what": one.what} for one in result.violations]),
         (TIERS, _tiers(result)),
         ("Caps: the second closest to the limit", _caps(result)),
@@ -47,10 +46,6 @@ def sections(result: Result) -> list[tuple[str, list[dict[str, Any]]]]:
 def headline(result: Result) -> str:
     use = "" if result.use is None else f", {result.use:.1%} of the capacity used while there was demand"
     return f"{result.scenario}, seed {result.seed}: {result.ran_s:,.1f} s{use}"
-
-
-def _expected(result: Result) -> list[dict[str, Any]]:
-    return [{"what": one.what, "wanted": one.wanted, "found": one.found, "met": one.met} for one in result.expectations]
 
 
 def _tiers(result: Result) -> list[dict[str, Any]]:

@@ -1,1 +1,1 @@
-"""The verdict on a run: its journal, figures, gaps and expectations."""
+"""The verdict on a run: its journal, figures and gaps."""

@@ -59,51 +59,37 @@ class Figures:
                 published=published[tier],
                 sent=sent[tier],
                 share=round(parts[tier], 2),
-                jain=self.jain(tier),
-                longest_gap=self._gap_figure(tier),
+                jain=self._lowest_jain(tier),
+                longest_gap=self._longest_gap(tier),
             )
             for tier in sent
         }
 
-    def gap(self, tier: str, from_us: int = 0, to_us: int | None = None) -> laws.Gap | None:
-        """Return the longest gap of a tier among the sends within [from, to)."""
-        to_us = self.end_us if to_us is None else to_us
-        turns = [
-            laws.SendTurn(amount.at_us, amount.tier, amount.targets)
-            for amount in self.journal.sent
-            if from_us <= amount.at_us < to_us
-        ]
-        arrivals = {
-            tier: [(max(one.at_us, from_us), one.targets) for one in self.journal.published if one.tier == tier]
-        }
-        arrivals[tier].append((from_us, -sum(one.targets for one in self.by_tier[tier] if one.at_us < from_us)))
-        return laws.longest_gap(turns, {tier: sorted(arrivals[tier])}, tier, self.weights)
-
-    def _gap_figure(self, tier: str) -> GapFigure | None:
-        gap = self.gap(tier)
+    def _longest_gap(self, tier: str) -> GapFigure | None:
+        turns = [laws.SendTurn(amount.at_us, amount.tier, amount.targets) for amount in self.journal.sent]
+        arrivals = _timed_targets(amount for amount in self.journal.published if amount.tier == tier)
+        gap = laws.longest_gap(turns, {tier: arrivals}, tier, self.weights)
         return None if gap is None else GapFigure(gap.targets, round(gap.bound, 1), gap.at_us / 1e6)
 
     # ------------------------------------------------------------- tasks within a tier
-    def jain(self, tier: str, from_us: int = 0, to_us: int | None = None) -> float | None:
-        """Return Jain's index of a tier's tasks between two times, or the lowest of any time span that is long enough.
+    def _lowest_jain(self, tier: str) -> float | None:
+        """Return the lowest Jain index of a tier's tasks in any time span that is long enough.
 
         Only tasks count that had a backlog throughout and have no cap of their own.
         """
-        if to_us is not None:
-            return self._jain_between(tier, from_us, to_us, 0)
         indexes = [
-            self._jain_between(tier, since_us, since_us + step_us, ENVELOPES_EACH)
+            self._jain_between(tier, since_us, since_us + step_us)
             for step_us in (5_000_000, 20_000_000, 60_000_000)
             for since_us in range(0, self.end_us - step_us + 1, step_us)
         ]
         known = [index for index in indexes if index is not None]
         return min(known) if known else None
 
-    def _jain_between(self, tier: str, from_us: int, to_us: int, envelopes_each: int) -> float | None:
+    def _jain_between(self, tier: str, from_us: int, to_us: int) -> float | None:
         tasks = [name for name in self._tasks_of(tier) if self._has_backlog(name, from_us, to_us)]
         specs = [self.run.service.tasks[name].spec for name in tasks]
         sums = [sum(one.targets for one in self.by_task[name] if from_us <= one.at_us < to_us) for name in tasks]
-        needed = envelopes_each * sum(spec.envelope_targets for spec in specs)
+        needed = ENVELOPES_EACH * sum(spec.envelope_targets for spec in specs)
         if len(tasks) < 2 or sum(sums) < needed:
             return None
         weights = [self.run.service.views[name].weight for name in tasks]
@@ -142,18 +128,17 @@ class Figures:
         return sent < task.spec.targets
 
     # ------------------------------------------------------------- caps
-    def use(self, from_us: int = 0, to_us: int | None = None) -> float | None:
-        """Return the part of the capacity that was used while there was demand."""
+    def use(self) -> float | None:
+        """Return the part of the capacity that was used while there was demand, after the first second, in which the
+        workers start."""
         step_us = max(MIN_WINDOW_US, min(1_000_000, self.window_us))
         count = self.end_us // step_us
         granted = laws.sums_by_window(_timed_targets(self.journal.granted), step_us, count)
         published = laws.sums_by_window(_timed_targets(self.journal.published), step_us, count)
         backlog = list(accumulate(more - less for more, less in zip(published, granted, strict=True)))
-        first, last = from_us // step_us, min(count, (self.end_us if to_us is None else to_us) // step_us)
-        # In the first second the workers start.
-        first = max(first, -(-laws.SECOND_US // step_us))
+        first = -(-laws.SECOND_US // step_us)
         worth = [self._worth(index * step_us, step_us) for index in range(count)]
-        used = laws.capacity_used(granted[first:last], backlog[first:last], worth[first:last])
+        used = laws.capacity_used(granted[first:], backlog[first:], worth[first:])
         return None if used is None else round(used, 4)
 
     def _worth(self, from_us: int, step_us: int) -> int:
@@ -264,8 +249,6 @@ def _outcomes_in_topic(records: Iterable[bytes], accepted: Mapping[str, int]) ->
 
 def result_of(run: SimulatedRun) -> Result:
     """Check the invariants of a run that has ended, and return all its figures."""
-    from lab.simulator.verdict.expectations import check_expectations
-
     figures = Figures(run)
     check_outcomes(run)
     caps = figures.caps()
@@ -295,7 +278,6 @@ def result_of(run: SimulatedRun) -> Result:
             "calls": journal.lease_calls,
             **{name: journal.counts[name] for name in ("granted", "used", "returned", "expired", "held")},
         },
-        expectations=check_expectations(figures),
         violations=journal.violations,
         violation_count=sum(count for name, count in journal.counts.items() if name.startswith("violation:")),
         replay=run.replay,

@@ -72,15 +72,6 @@ class TaskFigure(msgspec.Struct, frozen=True, kw_only=True):
     """Targets sent in each window."""
 
 
-class Checked(msgspec.Struct, frozen=True):
-    """An expectation of the scenario, with the expected and the measured value as texts."""
-
-    what: str
-    wanted: str
-    found: str
-    met: bool
-
-
 class Violation(msgspec.Struct, frozen=True):
     """An invariant that did not hold."""
 
@@ -90,7 +81,7 @@ class Violation(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """All figures of a run, its violations and the results of its expectations."""
+    """All figures of a run, and its violations."""
 
     format: int
     scenario: str
@@ -112,7 +103,6 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     workers: dict[str, int]
     ledger: dict[str, int]
     """granted = used + returned + expired + held, in targets; calls: of all workers."""
-    expectations: list[Checked]
     violations: list[Violation]
     """The first 100 violations at most."""
     violation_count: int
@@ -122,8 +112,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def good(self) -> bool:
-        """Return whether nothing was violated, and every expectation was met."""
-        return not self.violation_count and all(one.met for one in self.expectations)
+        """Return whether nothing was violated."""
+        return not self.violation_count
 
     def as_dict(self) -> dict[str, Any]:
         """Return the result as plain values for JSON."""

@@ -41,10 +41,10 @@ def test_the_table_shows_shares_caps_and_tasks(tiny: Path, cli: CommandLine) -> 
         assert f"\n{title}" in shown
 
 
-def test_an_expectation_that_is_not_met_exits_with_1_and_says_how_to_run_it_again(tiny: Path, cli: CommandLine) -> None:
-    tiny.write_text(TINY + "expect: [{from_s: 1, shares: {high: 10, low: 90}}]\n")
+def test_a_violation_exits_with_1_and_says_how_to_run_it_again(tiny: Path, cli: CommandLine) -> None:
+    tiny.write_text(TINY + "until: done\n")
     reported = cli(["simulate", str(tiny), "--seed", "9"], 1).err
-    assert "not met: shares from 1 to 4 s: expected high 10 %" in reported
+    assert "violated: all done: 2 tasks have not ended" in reported
     assert f"run it again: fairlane simulate {tiny} --seed 9" in reported
 
 

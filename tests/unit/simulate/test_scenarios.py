@@ -41,8 +41,6 @@ def test_the_scenarios_that_ship_can_be_read_and_say_what_they_are() -> None:
         ("changes: [{at_s: 1, task: a, capacity: 2}]", "changes.0: names a task with weight"),
         ("faults: {lost: 2}", "faults.lost: it must be at most 1"),
         ("changes: [{at_s: 1, task: b, weight: 2}]", "changes: there is no task b"),
-        ("expect: [{rate: {hihg: 5}}]", "expect: there is no task hihg"),
-        ("expect: [{done_within_s: {'b*': 5}}]", "expect: there is no task b*"),
     ],
 )
 def test_what_is_wrong_is_named(line: str, message: str) -> None:
