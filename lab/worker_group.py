@@ -4,7 +4,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,8 +17,6 @@ class WorkerGroup:
     logs: Path
     """The folder of their logs."""
     members: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
-    note: Callable[[int], None] = lambda _: None
-    """Called with the id of each process that was started."""
 
     def join(self, name: str, *options: str) -> None:
         """Start a worker. `options` are added to the command `fairlane worker`."""
@@ -32,7 +29,6 @@ class WorkerGroup:
                 stdout=log,
                 stderr=log,
             )
-        self.note(self.members[name].pid)
 
     def leave(self, name: str) -> None:
         """Ask a worker to finish what it has claimed and leave."""

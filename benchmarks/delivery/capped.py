@@ -15,7 +15,7 @@ from dispatcher.model.pools import Cap
 from dispatcher.model.task import PushTask
 from dispatcher.model.tier import Tier
 from fairlane.settings import Settings
-from lab.demo.fake_fcm import FakeFcm, running
+from lab.fake.process import FakeFcm, running
 from producers.control.service_controls import ServiceControls
 
 CAP = 2_000

@@ -15,7 +15,7 @@ from benchmarks.stage import Stage, stage, wait_for
 from dispatcher.model.task import PushTask
 from dispatcher.model.tier import Tier
 from fairlane.settings import Settings
-from lab.demo.fake_fcm import FakeFcm, running
+from lab.fake.process import FakeFcm, running
 from producers.handle import TaskHandle
 
 APP = "bench"

@@ -11,7 +11,7 @@ from benchmarks.stage import Stage, stage, wait_for
 from dispatcher.model.task import PushTask
 from dispatcher.model.tier import Tier
 from fairlane.settings import Settings
-from lab.demo.fake_fcm import FakeFcm, running
+from lab.fake.process import FakeFcm, running
 
 RATE = 500
 """Targets/s of the app whose endpoint will hang."""
@@ -29,7 +29,7 @@ def run(settings: Settings, say: Callable[[str], None]) -> dict[str, float]:
             app="hanging", tier=Tier.HIGH, channel="fcm", message={"title": "Benchmark"}, chunk=100, cap=RATE
         )
         scene.client.submit(backlog, targets=tokens(BACKLOG))
-        wait_for("the first targets", lambda: hanging.counts().accepted > RATE, 60)
+        wait_for("the first targets", lambda: hanging.ask("GET", "counts")["accepted"] > RATE, 60)
         before = _measure(scene)
         hanging.ask("PUT", "rules", {"latency_ms": HANGS_MS})
         during = _measure(scene)

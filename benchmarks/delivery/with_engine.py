@@ -22,8 +22,8 @@ from benchmarks.throughput import settled
 from dispatcher.model.task import PushTask
 from dispatcher.model.tier import Tier
 from fairlane.settings import Settings
-from lab.demo.fake_fcm import FakeFcm, running
 from lab.fake.certificates import make_tls_files
+from lab.fake.process import FakeFcm, running
 from producers.control.task_changes import Changes, TaskFilter
 from producers.handle import TaskHandle
 

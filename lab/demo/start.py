@@ -1,8 +1,11 @@
-"""Set up the demo (servers, its own tenant and prefix, the tasks), and clean up afterwards."""
+"""Set up the demo (servers, a tenant and a prefix of its own, the tasks), run it, report, and clean up."""
 
+import secrets
+import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 from dispatcher.model.errors import InvalidInput
@@ -10,48 +13,55 @@ from fairlane.cli.base.invocation import Invocation
 from fairlane.cli.base.steps import steps
 from fairlane.screen.console import console_of
 from fairlane.settings import Settings, Sources
-from lab.demo.fake_fcm import FakeFcm, can_run, running, through_fcm
-from lab.demo.only_demo import only_demo
-from lab.demo.run import Demo, DemoPlan
+from fairlane.worker.process.stop_signal import interrupted_by
+from lab.demo.report import DemoResult, closing_report
+from lab.demo.run import Demo, DemoClient
+from lab.fake import process
 from lab.isolation import environment, isolated, provisioned
 from lab.stack.stack import LocalStack
 from lab.worker_group import WorkerGroup
-from producers.client import PushClient
 from producers.files.task_file import TaskEntry, read_task_file
 
-TENANT = "fairlane-demo"
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "tasks.yaml"
+THROUGH_FCM = frozenset(("shop-order-shipped", "shop-flash-sale", "chat-new-message", "chat-mentions", "chat-tips"))
+"""A third of the targets of the examples."""
 LEAVE_S = 30.0
 
 
 def play(invocation: Invocation, tasks: Path | None, capacity: int) -> int:
-    """Run the whole demo; return its exit code. Everything it started is stopped again, after a failure, too."""
-    began = time.monotonic()
+    """Run the whole demo; return its exit code, which is 0 only if every target ended in an outcome.
+
+    Everything it started is stopped again, after a failure, too.
+    """
+    began_s = time.monotonic()
     jobs = read_jobs(tasks)
+    tenant = f"fairlane-demo-{secrets.token_hex(2)}"
     with (
-        only_demo(invocation.settings().home_folder / "demo") as note,
-        servers(invocation) as settings,
-        fake_fcm(settings, is_wanted=tasks is None) as fcm,
+        interrupted_by(signal.SIGINT, signal.SIGTERM, signal.SIGHUP),
+        servers(invocation, tenant) as settings,
+        process.running(settings.home_folder / "demo" / "fcm")
+        if tasks is None and process.can_run()
+        else nullcontext() as fcm,
     ):
-        own = isolated(settings, TENANT)
-        variables = {}
+        own, variables = isolated(settings, tenant), {}
         if fcm is not None:
-            note(fcm.pid)
-            jobs = through_fcm(jobs)
+            jobs = [through_fcm(job) if job.task.id in THROUGH_FCM else job for job in jobs]
             variables = fcm.environment(sorted({job.task.app for job in jobs if job.task.channel == "fcm"}))
-        workers = WorkerGroup({**environment(own), **variables}, settings.home_folder / "logs" / "demo", note=note)
-        with provisioned(own):
+        workers = WorkerGroup({**environment(own), **variables}, settings.home_folder / "logs" / "demo")
+        with provisioned(own), DemoClient.connect(own) as client:
+            demo = Demo(client=client, workers=workers, capacity=capacity, console=console_of())
             try:
-                with PushClient.connect(own) as client:
-                    return Demo(
-                        client=client,
-                        workers=workers,
-                        jobs=jobs,
-                        console=console_of(),
-                        plan=DemoPlan(capacity=capacity),
-                        started_s=began,
-                        fcm=fcm,
-                    ).run()
+                handles = demo.run(jobs)
+                result = DemoResult(
+                    tasks=client.tasks()[::-1],
+                    accepted={handle.id: handle.result.accepted for handle in handles if handle.result},
+                    workers=client.workers(),
+                    meter=demo.meter,
+                    seconds=time.monotonic() - began_s,
+                    fcm=None if fcm is None else fcm.ask("GET", "counts"),
+                )
+                demo.console.print(closing_report(result))
+                return 1 if result.failures() else 0
             finally:
                 workers.stop(LEAVE_S)
 
@@ -64,18 +74,14 @@ def read_jobs(tasks: Path | None) -> list[TaskEntry]:
     return read_task_file(path)
 
 
-@contextmanager
-def fake_fcm(settings: Settings, *, is_wanted: bool) -> Iterator[FakeFcm | None]:
-    """Yield a running fake of FCM; None if the tasks are the user's, or its packages are not installed."""
-    if not is_wanted or not can_run():
-        yield None
-        return
-    with running(settings.home_folder / "demo" / "fcm") as fcm:
-        yield fcm
+def through_fcm(job: TaskEntry) -> TaskEntry:
+    """Return the same task in the channel `fcm`."""
+    message = {**job.task.message, "data": {process.MESSAGE_ID: job.task.id}}
+    return replace(job, task=job.task.model_copy(update={"channel": "fcm", "message": message}))
 
 
 @contextmanager
-def servers(invocation: Invocation) -> Iterator[Settings]:
+def servers(invocation: Invocation, tenant: str) -> Iterator[Settings]:
     """Yield the configured servers, or else the local stack.
 
     The stack is stopped again unless it was running before.
@@ -87,7 +93,7 @@ def servers(invocation: Invocation) -> Iterator[Settings]:
         return
     stack = LocalStack(settings.home_folder, cache=settings.cache_folder)
     with steps() as progress:
-        addresses = stack.up(progress, isolated(settings, TENANT).pulsar)
+        addresses = stack.up(progress, isolated(settings, tenant).pulsar)
         where = "already running" if addresses.already_running else "running"
         progress(
             f"{where}: Pulsar {addresses.pulsar_url} and {addresses.pulsar_admin_url}, Redis {addresses.redis_url}"

@@ -16,7 +16,7 @@ import pytest
 from dispatcher.channels.guards.storm_guard import MIN_DEAD_ALONE
 from dispatcher.model.task import PushTask, Target
 from fairlane.settings import Settings
-from lab.demo.fake_fcm import FakeFcm, first_document
+from lab.fake.process import FakeFcm, first_document
 from producers.client import PushClient
 from tests.integration.provider import watched
 from tests.integration.worker_crew import Crew, crew, eventually

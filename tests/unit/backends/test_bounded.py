@@ -21,7 +21,7 @@ from estate.facts.bookie_switch import BookieSwitch
 from tests.unit.odd_server import CHUNK, SENTINEL, WEB, OddServer, odd_server
 
 ROOT = Path(__file__).resolve().parents[3]
-PRODUCT = ("backends", "consumers", "fairlane", "producers", "quotas", "spark_jobs", "estate", "simulator")
+PRODUCT = ("backends", "consumers", "fairlane", "producers", "quotas", "spark_jobs", "estate", "lab")
 SMALL = Bounds(1 << 20, 0.5)
 MAX_SENT = 200 << 20
 """Most bytes that all tries of a call may take from a server: the bound of each, and what its socket holds."""
@@ -100,4 +100,4 @@ def test_only_one_place_opens_connections_for_http() -> None:
             ("PoolManager", "ProxyManager", "urlopen", "HTTPConnection", "HTTPSConnection")
         )
     ]
-    assert set(opened) == {"backends/bounded.py", "lab/demo/fake_fcm.py"}
+    assert set(opened) == {"backends/bounded.py", "lab/fake/process.py"}

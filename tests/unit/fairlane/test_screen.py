@@ -16,9 +16,8 @@ from fairlane.cli.handlers.service import waits_of
 from fairlane.figures.signals import wanted_shares
 from fairlane.screen.render import line, screen
 from fairlane.screen.sample import Sample, sample_of
-from lab.demo.fake_fcm import FakeCounts, through_fcm
 from lab.demo.report import DemoResult, ShareMeter, closing_report, merged, quantile_ms
-from lab.demo.start import read_jobs
+from lab.demo.start import THROUGH_FCM, read_jobs, through_fcm
 from tests import records
 from tests.unit.tasks import task_view
 from tests.virtual_clock import VirtualClock
@@ -164,20 +163,17 @@ def test_the_demo_is_well_only_if_every_target_has_its_outcome() -> None:
 def test_the_demo_is_well_only_if_the_fake_accepted_each_message_once() -> None:
     done = task("done", sent=10, state="completed", finished_ms=5, channel="fcm")
     result = closing(done, accepted={"done": 10})
-    assert replace(result, fcm=FakeCounts(accepted=10, repeated=0)).failures() == []
-    for counts in (FakeCounts(accepted=9, repeated=0), FakeCounts(accepted=11, repeated=1)):
-        [failure] = replace(result, fcm=counts).failures()
-        assert failure.startswith(f"FCM accepted {counts.accepted} messages")
+    assert replace(result, fcm={"accepted": 10, "messages_repeated": 0}).failures() == []
+    for accepted, repeated in ((9, 0), (11, 1)):
+        [failure] = replace(result, fcm={"accepted": accepted, "messages_repeated": repeated}).failures()
+        assert failure.startswith(f"FCM accepted {accepted} messages, {repeated} repeated")
 
 
 def test_a_third_of_the_demo_goes_through_fcm() -> None:
-    jobs = through_fcm(read_jobs(None))
-    expected = {job.task.id: job.task.expected_targets or 0 for job in jobs}
-    fcm = sum(expected[job.task.id] for job in jobs if job.task.channel == "fcm")
-    assert 0.3 < fcm / sum(expected.values()) < 0.36
-    for job in jobs:
-        if job.task.channel == "fcm":
-            assert FcmSpec().check_message(job.task.message) == []
+    expected = {job.task.id: job.task.expected_targets or 0 for job in read_jobs(None)}
+    assert 0.3 < sum(expected[name] for name in THROUGH_FCM) / sum(expected.values()) < 0.36
+    for task in (through_fcm(job).task for job in read_jobs(None)):
+        assert FcmSpec().check_message(task.message) == []
 
 
 def test_the_screen_and_the_line_show_every_tier_and_task() -> None:

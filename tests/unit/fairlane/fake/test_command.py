@@ -17,7 +17,7 @@ from backends import extras
 from consumers.delivery.http2.curl_client import CurlClient
 from consumers.delivery.http2.settings import ClientSettings
 from fairlane.cli.base import exit_codes
-from lab.demo.fake_fcm import first_document
+from lab.fake.process import first_document
 from tests.unit.command_line import CommandLine
 from tests.unit.fairlane.fake.playing import FCM_PATH, Playing, fcm_target, grant
 

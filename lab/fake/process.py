@@ -1,4 +1,4 @@
-"""A fake of FCM for the demo, in a process of its own: part of the targets goes to it over TLS."""
+"""A fake of FCM in a process of its own, for the demo and the benchmarks."""
 
 import json
 import ssl
@@ -6,18 +6,15 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
 from dispatcher.model.errors import FairlaneError
-from producers.files.task_file import TaskEntry
 
-TASKS = frozenset(("shop-order-shipped", "shop-flash-sale", "chat-new-message", "chat-mentions", "chat-tips"))
-"""A third of the targets of the examples."""
-_MESSAGE_ID = "task"
+MESSAGE_ID = "task"
 """Key of the messages' data by which the fake tells apart two messages to one device."""
 _NEEDED = ("pycurl", "certifi", "google.auth", "cryptography", "hpack")
 _ASK_WITHIN_S = 10.0
@@ -39,11 +36,6 @@ class FakeFcm:
         """All fields, since the user's settings file may have an app of this name."""
         return {"FAIRLANE_CHANNELS_FCM": json.dumps({"apps": dict.fromkeys(apps, app)})}
 
-    def counts(self) -> "FakeCounts":
-        """Return what it has accepted."""
-        counts = self.ask("GET", "counts")
-        return FakeCounts(accepted=counts["accepted"], repeated=counts["messages_repeated"])
-
     def ask(self, method: str, path: str, document: object = None) -> Any:
         """Make a request below /_fake/."""
         context = ssl.create_default_context(cafile=self.served["ca_file"])
@@ -51,16 +43,6 @@ class FakeFcm:
         request = Request(f"{self.served['url']}/_fake/{path}", data, method=method)
         with urlopen(request, context=context, timeout=_ASK_WITHIN_S) as answer:
             return json.load(answer)
-
-
-@dataclass(frozen=True, kw_only=True)
-class FakeCounts:
-    """Messages that the fake has accepted."""
-
-    accepted: int
-    """Messages, repeats included."""
-    repeated: int
-    """Messages accepted more than once."""
 
 
 def can_run() -> bool:
@@ -71,23 +53,12 @@ def can_run() -> bool:
         return False
 
 
-def through_fcm(jobs: Sequence[TaskEntry]) -> list[TaskEntry]:
-    """Return the same jobs, with TASKS in the channel `fcm`."""
-    return [_changed(job) if job.task.id in TASKS else job for job in jobs]
-
-
-def _changed(job: TaskEntry) -> TaskEntry:
-    task = job.task
-    message: Any = {**task.message, "data": {_MESSAGE_ID: task.id}}
-    return replace(job, task=task.model_copy(update={"channel": "fcm", "message": message}))
-
-
 @contextmanager
 def running(folder: Path) -> Iterator[FakeFcm]:
     """Run a fake. Raises FairlaneError if it does not start."""
     folder.mkdir(parents=True, exist_ok=True)
     rules = folder / "rules.json"
-    rules.write_text(json.dumps({"message_id": _MESSAGE_ID}))
+    rules.write_text(json.dumps({"message_id": MESSAGE_ID}))
     command = [sys.executable, "-m", "fairlane", "fake", "fcm", "--port", "0", "-o", "json"]
     command += ["--folder", str(folder), "--rules", str(rules)]
     log = folder / "fake.log"
