@@ -7,25 +7,16 @@ unexport PYTHONDONTWRITEBYTECODE
 # More processes than cores, since they mostly wait; one Pulsar serves them all. The tests of one file stay together,
 # and those of Spark (tests/conftest.py); long files come first, unit tests fill what is left.
 PYTEST := $(PY) -m pytest -n 5 --dist loadfile --no-loadscope-reorder --durations=25
-CLASSES := .venv/share/fairlane/classes
 # Folders with tests that run alone: the others need not be read again.
 ALONE := tests/acceptance tests/exploration tests/integration tests/simulation
 .DEFAULT_GOAL := help
-.PHONY: help setup classes demo test test-all lint check clean
+.PHONY: help setup demo test test-all lint check clean
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
 
 setup: ## Python environment in .venv, Java and Maven (installed where that is allowed, named where not)
 	@bash scripts/setup.sh
-
-classes: $(CLASSES) ## optional: Spark's classes as Java has them, so that its sessions start with half the work
-
-$(CLASSES): spark_jobs/session/class_archive.py requirements.lock | setup
-	@echo "preparing Spark's classes (a minute)"
-	@mkdir -p $(@D)
-	@$(PY) -m spark_jobs.session.class_archive >$@.log 2>&1 || echo "not prepared, sessions start slower: see $@.log"
-	@touch $@
 
 demo: setup ## the whole service on this machine: local stack, workers, nine tasks, a report
 	@$(PY) -m fairlane demo
@@ -34,7 +25,7 @@ test: setup ## every law and behavior, real Pulsar and Redis included: some nine
 	@FAIRLANE_TEST_SEEDS=25 FAIRLANE_TEST_LAWS=0.2 $(PYTEST) -m "not alone and not thorough"
 	@FAIRLANE_TEST_SEEDS=25 FAIRLANE_TEST_LAWS=0.2 $(PY) -m pytest $(ALONE) -m "alone and not thorough"
 
-test-all: setup classes ## all tests: a thousand seeds, every server, more deaths, more of Spark: some half an hour
+test-all: setup ## all tests: a thousand seeds, every server, more deaths, more of Spark: some half an hour
 	@$(PYTEST) -m "not alone"
 	@$(PY) -m pytest $(ALONE) -m alone
 

@@ -4,7 +4,7 @@ import os
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -53,29 +53,29 @@ def spark_home() -> Path:
 
 
 @contextmanager
-def spark_cluster(folder: Path, memory: str = "1g", env: Mapping[str, str] = os.environ) -> Iterator[SparkCluster]:
+def spark_cluster(folder: Path, memory: str = "1g") -> Iterator[SparkCluster]:
     """Run two workers with one core and this much memory each.
 
-    `folder`: for their logs and files. `env`: the environment of their processes.
+    `folder`: for their logs and files.
     """
     folder.mkdir(parents=True, exist_ok=True)
     url, ui = f"spark://{_HERE}:{_free_port()}", _free_port()
     with ExitStack() as running:
         options = ["--host", _HERE, "--port", url.rpartition(":")[2], "--webui-port", str(ui)]
-        running.enter_context(_daemon(folder, "master", [f"{_DEPLOY}.master.Master", *options], env))
+        running.enter_context(_daemon(folder, "master", [f"{_DEPLOY}.master.Master", *options]))
         wait_for("Spark's master", lambda: _workers(ui) == 0, START_S)
         workers = []
         for number in range(WORKERS):
             size = ["--cores", "1", "--memory", memory, "-d", str(folder / f"worker-{number}")]
             options = ["--host", _HERE, "--webui-port", "0", *size]
             command = [f"{_DEPLOY}.worker.Worker", *options, url]
-            workers.append(running.enter_context(_daemon(folder, f"worker-{number}", command, env)))
+            workers.append(running.enter_context(_daemon(folder, f"worker-{number}", command)))
         wait_for("Spark's workers", lambda: _workers(ui) == WORKERS, START_S)
         yield SparkCluster(url, tuple(workers))
 
 
 @contextmanager
-def _daemon(folder: Path, name: str, command: Sequence[str], env: Mapping[str, str]) -> Iterator[int]:
+def _daemon(folder: Path, name: str, command: Sequence[str]) -> Iterator[int]:
     """Start a process; yield its id. At the end it is killed with all its children."""
     own = {
         "SPARK_HOME": str(spark_home()),
@@ -86,7 +86,7 @@ def _daemon(folder: Path, name: str, command: Sequence[str], env: Mapping[str, s
     with (folder / f"{name}.log").open("ab") as log:
         process = subprocess.Popen(
             [str(spark_home() / "bin" / "spark-class"), *command],
-            env={**env, **own},
+            env={**os.environ, **own},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

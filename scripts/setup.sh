@@ -114,7 +114,6 @@ make_venv() {
 # A checkout that was moved or whose settings of tools changed keeps its packages: only the link to the sources is made
 # again, offline. Fails if a package is missing or has another version than the lock says.
 relink() {
-    rm -rf "$VENV/share/fairlane"  # Spark's classes are those of one folder
     venv_works && pip_install --no-index --no-build-isolation --editable '.[dev,lab,push,spark]' 2>/dev/null
 }
 

@@ -7,7 +7,6 @@ import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 QUICKLY_COMPILED_ROWS = 50_000_000
-SILENT = "-Xlog:disable -Xlog:all=error:stderr"
-"""Silences the JVM's log: an archive that does not fit is not an error."""
 _OLDEST_JAVA = 17
 _HOW_TO_GET_JAVA = (
     f"Install Java {_OLDEST_JAVA} or newer (Debian: `apt-get install openjdk-17-jre-headless`) or set JAVA_HOME."
@@ -151,17 +148,6 @@ def register(spark: "SparkSession", servers: Mapping[str, str] | ConnectionSetti
     spark.dataSource.register(OutcomeSource)
 
 
-def archive() -> Path:
-    """Return the file of spark_jobs.session.class_archive, which is beside the packages: it belongs to one pyspark."""
-    return Path(sys.prefix) / "share" / "fairlane" / f"spark-{version('pyspark')}.jsa"
-
-
-def archive_options() -> str:
-    """Return the options that make Java use the archive; empty if there is none."""
-    file = archive()
-    return f'"-XX:SharedArchiveFile={file}" {SILENT}' if file.exists() else ""
-
-
 def _where(settings: SessionSettings) -> dict[str, str]:
     """Return the settings for where the session runs, and with how much memory."""
     in_the_driver = {
@@ -175,7 +161,6 @@ def _where(settings: SessionSettings) -> dict[str, str]:
         "spark.driver.memory": settings.driver_memory,
         "spark.executor.memory": settings.executor_memory,
         "spark.ui.enabled": "false",
-        "spark.driver.defaultJavaOptions": archive_options(),
     }
 
 

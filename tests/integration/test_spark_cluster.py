@@ -19,7 +19,6 @@ from dispatcher.model.errors import NotFound
 from dispatcher.wire.topics import Topics
 from fairlane.settings import Settings
 from producers.client import PushClient
-from spark_jobs.session.session import archive_options
 from tests.integration.worker_crew import crew, devices, environment, eventually
 from tests.spark_document import begin, blocks_of, path_with_commands
 
@@ -39,8 +38,6 @@ table = spark.range(0, 200, 1, 2).selectExpr("concat('device-', id) target")
 options = {"task": "installed", "app": "shop", "tier": "high", "channel": "log", "message": "Hi"}
 table.write.format("fairlane").mode("append").options(**options).save()
 """
-QUICK_START = {"JAVA_TOOL_OPTIONS": f"{os.environ.get('JAVA_TOOL_OPTIONS', '')} {archive_options()}".strip()}
-"""Master, workers, drivers and executors are all of this machine: ten times Java."""
 FEW_PARTS = " --conf spark.sql.shuffle.partitions=2 --conf spark.sql.adaptive.enabled=false"
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -48,7 +45,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
-    with spark_cluster(tmp_path_factory.mktemp("cluster"), env={**os.environ, **QUICK_START}) as running:
+    with spark_cluster(tmp_path_factory.mktemp("cluster")) as running:
         yield running
 
 
@@ -68,7 +65,7 @@ def bare_python(tmp_path_factory: pytest.TempPathFactory) -> str:
 def small(settings: Settings, python: str, folder: Path) -> dict[str, str]:
     """The environment of a driver beside which the executors have little."""
     given = {"PYSPARK_PYTHON": python, "SPARK_LOCAL_IP": "127.0.0.1", "PATH": path_with_commands(folder / "bin")}
-    return {**environment(settings), **QUICK_START, **given}
+    return {**environment(settings), **given}
 
 
 def documented(cluster: SparkCluster, folder: Path, count: int) -> list[str]:

@@ -12,15 +12,12 @@ import pytest
 from backends.extras import Missing, require_packages
 from dispatcher.model.errors import NotConfigured
 from fairlane.settings import Settings
-from spark_jobs.session import class_archive, session
 from spark_jobs.session.failures import translated
 from spark_jobs.session.package import pack
 from spark_jobs.session.python_daemon import without_zips
 from spark_jobs.session.servers import session_values
 from spark_jobs.session.session import (
     QUICKLY_COMPILED_ROWS,
-    archive,
-    archive_options,
     for_rows,
     locale_of_java,
     require_spark,
@@ -90,35 +87,6 @@ def test_nothing_needs_pyspark_before_a_session_is_made() -> None:
     loaded = "assert not {'pyspark', 'pyarrow'} & set(sys.modules)"
     code = f"import spark_jobs.session.session, fairlane.cli.main, sys; {loaded}"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
-
-
-# ----------------------------------------------------------------- the archive of classes
-
-
-def test_a_session_has_its_classes_from_the_archive(spark: "SparkSession") -> None:
-    if not archive().exists():
-        pytest.skip("no archive: `make classes` makes it")
-    children = subprocess.run(["pgrep", "-P", str(os.getpid()), "java"], capture_output=True, text=True, check=True)
-    assert any(str(archive()) in Path(f"/proc/{pid}/maps").read_text() for pid in children.stdout.split())
-
-
-def test_a_java_that_makes_no_archive_is_said_and_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("make_session", "_exercise", "_end"):
-        monkeypatch.setattr(class_archive, name, lambda *_: None)
-    monkeypatch.setattr(class_archive, "archive", lambda: tmp_path / "share" / "spark.jsa")
-    with pytest.raises(Missing, match="wrote no archive"):
-        class_archive.make_archive()
-    assert list((tmp_path / "share").iterdir()) == []
-
-
-def test_java_is_told_of_the_archive_if_there_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "an archive with spaces.jsa"
-    monkeypatch.setattr(session, "archive", lambda: file)
-    assert archive_options() == ""
-    file.touch()
-    assert f'"-XX:SharedArchiveFile={file}"' in archive_options()
 
 
 # ----------------------------------------------------------------- jobs on the journal
