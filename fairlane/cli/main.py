@@ -49,6 +49,8 @@ COMMANDS = {
 _FILES = {
     "setup": ("provision", "doctor", "config", "tune"),
     "worker": ("worker",),
+    "task": ("task",),
+    "targets": ("dead-letters", "invalid"),
     "service": ("tier", "capacity", "signals", "top"),
     "channel": ("channel",),
     "app": ("app",),
@@ -56,14 +58,9 @@ _FILES = {
     "registry": ("registry",),
 }
 """The commands declared in each file of `commands`."""
-_MODULES = (
-    {name: f"fairlane.cli.commands.{file}:{name.replace('-', '_')}" for file, names in _FILES.items() for name in names}
-    | {
-        name: f"fairlane.cli.task.{name.replace('-', '_')}:{name.replace('-', '_')}"
-        for name in ("task", "dead-letters", "invalid")
-    }
-    | floors.COMMANDS
-)
+_MODULES = {
+    name: f"fairlane.cli.commands.{file}:{name.replace('-', '_')}" for file, names in _FILES.items() for name in names
+} | floors.COMMANDS
 
 
 class MainGroup(CommandGroup):

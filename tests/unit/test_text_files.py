@@ -13,7 +13,7 @@ from consumers.delivery.push.credentials import CredentialSource
 from dispatcher.channels.specs import SPECS
 from dispatcher.model.errors import InvalidInput, NotFound
 from fairlane.cli.base.json_option import read_object
-from fairlane.cli.task.edit import read_message
+from fairlane.cli.handlers.task import read_message
 from fairlane.settings import load_settings
 from lab.fake.rules import load_rules
 from lab.simulator.scenario.library import find

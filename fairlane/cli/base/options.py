@@ -9,8 +9,6 @@ from dispatcher.model.tier import Tier
 from fairlane.cli.base.completion import app_names, channel_names
 
 F = TypeVar("F", bound=Callable[..., Any])
-FILTERS = ("app", "tier", "channel", "state", "id_prefix")
-"""Names of the options that select tasks."""
 
 
 def with_options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
@@ -25,7 +23,7 @@ def with_options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
 
 
 def task_filters(which: str, states: Sequence[str]) -> Callable[[F], F]:
-    """Give a command the options that select tasks, FILTERS. which: the first word of their help."""
+    """Give a command the options that select tasks. which: the first word of their help."""
     return with_options(
         click.option(
             "--app",

@@ -1,6 +1,7 @@
 """Output of commands: data goes to stdout, as a table or as JSON; messages go to stderr."""
 
 import json
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from dispatcher.model.shown import KNOWN, escaped, masked_document, without_credentials
+from fairlane.cli.base.exit_codes import FAILURE, REFUSED
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -110,6 +112,16 @@ def report_option(shown: str) -> Callable[[F], F]:
 def say(message: str) -> None:
     """Print a message for the person at the terminal."""
     click.echo(escaped(without_credentials(message), lines=True), err=True)
+
+
+def confirm(ctx: click.Context, question: str) -> None:
+    """Ask before a change, and end the command unless the answer is yes."""
+    if not sys.stdin.isatty():
+        say("Nothing was changed: there is no terminal to confirm on.\n  -> Give --yes to change without asking.")
+        ctx.exit(REFUSED)
+    if not click.confirm(question, err=True):
+        say("Nothing was changed.")
+        ctx.exit(FAILURE)
 
 
 def _text(value: object) -> str:

@@ -27,7 +27,7 @@ def cap_channel() -> None:
     """Cap a channel at RATE targets per second, with bursts of up to BURST targets; `none` as RATE removes the cap."""
 
 
-@channel.command(handlers="fairlane.cli.handlers.check")
+@channel.command(handlers="fairlane.cli.handlers.config")
 @click.argument("name", metavar="NAME", type=click.Choice(("fcm", "apns")))
 @click.option("--app", required=True, help="The app to check; the channel has settings for it.")
 @click.option("--target", help="A device token to check, too.")

@@ -1,1 +1,1 @@
-"""What the commands do: functions with the names that `commands` declares. They take the context and the options."""
+"""The work of each command: a function with the name that `commands` declares. Takes the context and the options."""

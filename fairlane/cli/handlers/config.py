@@ -1,9 +1,11 @@
-"""`fairlane config show` and `tune producer`: settings in force, and recommended ones. Neither needs a server."""
+"""`fairlane config show`, `tune producer` and `channel check`: settings. None of them needs Pulsar or Redis."""
 
+import asyncio
 from dataclasses import asdict
 
 import click
 
+from backends.extras import require_packages
 from fairlane.cli.base.connect import settings_of
 from fairlane.cli.base.invocation import Invocation
 from fairlane.cli.base.output import Output, say
@@ -33,3 +35,13 @@ def tune_producer(
     output.emit_document(document, [{"setting": name, **chosen} for name, chosen in settings.items()])
     for remark in tuning.remarks:
         say(remark)
+
+
+def check(ctx: click.Context, output: Output, name: str, app: str, target: str | None) -> None:
+    require_packages("push", "pycurl", "certifi", "google.auth", "cryptography")
+    from consumers.delivery.push.check import check_app
+
+    values = settings_of(ctx).channel_settings().get(name, {})
+    result = asyncio.run(check_app(name, values, app, target))
+    output.emit_record({field: getattr(result, field) for field in result.__struct_fields__})
+    say(f"{app} may send through {name}" + (" to this target" if target else ""))

@@ -36,7 +36,9 @@ def load(group):
 
 load(cli)
 """
-READING = "import producers.client, fairlane.cli.task.read, fairlane.cli.task.why, fairlane.cli.handlers.service"
+READING = (
+    "import producers.client, fairlane.cli.handlers.task, fairlane.cli.handlers.why, fairlane.cli.handlers.service"
+)
 """Looks at tasks and changes nothing."""
 
 

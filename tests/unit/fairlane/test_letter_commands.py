@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fairlane.cli.task import dead_letters, invalid
+from fairlane.cli.handlers import dead_letters, invalid
 from producers.outcomes.record import ReasonGroup, TargetFilter, TargetRecord
 from producers.outcomes.replay import Replay
 from tests.records import invalid_target, target_record

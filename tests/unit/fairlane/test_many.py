@@ -11,8 +11,8 @@ import pytest
 from dispatcher.model.errors import Unreachable
 from dispatcher.model.view import Globals, TaskView
 from fairlane.cli.base import exit_codes
+from fairlane.cli.handlers import change_tasks
 from fairlane.cli.main import run
-from fairlane.cli.task import many
 from producers.control.controls import Cancelled
 from producers.control.steering import BulkResult, Plan, PlannedChange
 from producers.control.task_changes import Changes, TaskFilter
@@ -63,7 +63,7 @@ def connected(monkeypatch: pytest.MonkeyPatch) -> Connect:
     """Makes commands use a client."""
 
     def use(client: Client) -> Client:
-        monkeypatch.setattr(many, "client_of", lambda _: nullcontext(client))
+        monkeypatch.setattr(change_tasks, "client_of", lambda _: nullcontext(client))
         return client
 
     return use

@@ -19,11 +19,10 @@ from dispatcher.analysis.situation import Situation
 from dispatcher.model.service_settings import globals_of
 from dispatcher.model.view import TargetCounts, TaskView, TierStats, WorkerBeat
 from fairlane.cli.base.output import Output
+from fairlane.cli.handlers import dead_letters, settings
 from fairlane.cli.handlers import effects as shown_effects
-from fairlane.cli.handlers import settings
+from fairlane.cli.handlers import task as task_handlers
 from fairlane.cli.handlers.view import fields_of
-from fairlane.cli.task import dead_letters
-from fairlane.cli.task import read as task_read
 from fairlane.figures.usage import AppUsage
 from fairlane.figures.what_if import Effect
 from fairlane.screen.fields import Kind
@@ -169,9 +168,9 @@ values = st.one_of(
 COMMANDS: dict[str, tuple[str, ...]] = {
     "app list": settings.APP_COLUMNS,
     "channel list": settings.CHANNEL_COLUMNS,
-    "task failures": task_read.FAILURE_COLUMNS,
-    "task failures --by-reason": task_read.REASON_COLUMNS,
-    "task outcomes": task_read.OUTCOME_COLUMNS,
+    "task failures": task_handlers.FAILURE_COLUMNS,
+    "task failures --by-reason": task_handlers.REASON_COLUMNS,
+    "task outcomes": task_handlers.OUTCOME_COLUMNS,
     "dead-letters list": dead_letters.GROUP_COLUMNS,
     "dead-letters show": dead_letters.TARGET_COLUMNS,
     "dead-letters replay": dead_letters.REPLAY_COLUMNS,
@@ -334,7 +333,7 @@ def sale(monkeypatch: pytest.MonkeyPatch) -> None:
     client.task.return_value.progress.return_value = SALE
     client.message.return_value = {"body": "Hi"}
     client.channel_trouble.return_value = ""
-    monkeypatch.setattr(task_read, "client_of", lambda _: nullcontext(client))
+    monkeypatch.setattr(task_handlers, "client_of", lambda _: nullcontext(client))
 
 
 @pytest.mark.usefixtures("sale")
@@ -348,7 +347,7 @@ def test_a_task_is_shown_with_what_matters_first(cli: CommandLine) -> None:
 
 @pytest.mark.usefixtures("sale")
 def test_a_task_as_json_keeps_its_raw_numbers(cli: CommandLine) -> None:
-    shown = {**task_read.task_fields(SALE), "message": {"body": "Hi"}}
+    shown = {**task_handlers.task_fields(SALE), "message": {"body": "Hi"}}
     assert json.loads(cli(["task", "show", SALE.id, "-o", "json"]).out) == shown
 
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from dispatcher.model.service_settings import globals_of
-from fairlane.cli.task import read as task_read
+from fairlane.cli.handlers import task as handlers
 from producers.outcomes.record import ReasonGroup, TargetRecord, group_by_reason
 from tests.records import target_record
 from tests.unit.command_line import CommandLine
@@ -38,7 +38,7 @@ class Task:
 def task(monkeypatch: pytest.MonkeyPatch) -> Task:
     found = Task()
     client = SimpleNamespace(task=lambda _: found)
-    monkeypatch.setattr(task_read, "client_of", lambda _: nullcontext(client))
+    monkeypatch.setattr(handlers, "client_of", lambda _: nullcontext(client))
     return found
 
 
@@ -63,7 +63,7 @@ def test_an_empty_list_says_which_redis_was_asked(
 ) -> None:
     """With one wrong digit in its address another Redis answers, and knows nothing."""
     client = SimpleNamespace(task_page=lambda **_: ([], None), globals=lambda: globals_of({}))
-    monkeypatch.setattr(task_read, "client_of", lambda _: nullcontext(client))
+    monkeypatch.setattr(handlers, "client_of", lambda _: nullcontext(client))
     printed = cli(["--redis-url", "redis://me:hush@wrong.example:6379/0", "task", "list", *only]).err
     assert "wrong.example:6379/0" in printed
     assert f"(from the command line) {message}" in printed

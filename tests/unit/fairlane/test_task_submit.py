@@ -15,8 +15,8 @@ from dispatcher.model.errors import LimitReached
 from dispatcher.model.task import PushTask
 from fairlane.cli.base import exit_codes
 from fairlane.cli.base.progress import submitted
+from fairlane.cli.handlers import submit as task_submit
 from fairlane.cli.main import run
-from fairlane.cli.task import submit as task_submit
 from producers.files.targets_file import TargetsFile
 from producers.submit.report import SubmitProgress
 from tests.unit.command_line import CommandLine

@@ -5,7 +5,7 @@ import pytest
 from dispatcher.analysis.send_errors import SendError
 from dispatcher.analysis.why import FLOW_PAUSED, PROVIDER, RETRY_WAIT, Why
 from dispatcher.model.flow_pause import FlowPause, PauseKind
-from fairlane.cli.task.why import advice, say_error
+from fairlane.cli.handlers.why import advice, say_error
 
 CAP = "fairlane app cap shop RATE --channel {channel}"
 

@@ -9,62 +9,31 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from errno import EISDIR
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, Any
 
 import click
 
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.values import counted
 from fairlane.cli.base.connect import client_of
-from fairlane.cli.base.groups import CommandGroup
 from fairlane.cli.base.output import say
-from fairlane.cli.task.targets import target_filters
-from producers.outcomes.record import TargetFilter
-
-if TYPE_CHECKING:
-    from producers.outcomes.record import TargetRecord
+from fairlane.cli.base.progress import counting
+from producers.outcomes.record import TargetFilter, TargetRecord
 
 COLUMNS = ("app", "channel", "target", "reason", "died_at", "seen_at", "task")
 STANDARD_OUTPUT = "-"
 
 
-@click.group(cls=CommandGroup)
-def invalid() -> None:
-    """The targets that providers called invalid, for the apps' address books."""
-
-
-@invalid.command()
-@target_filters("targets", "recorded", "app", "channel", "since", "until")
-@click.option(
-    "--out",
-    default=STANDARD_OUTPUT,
-    metavar="FILE",
-    help="Where to write; - is standard output. A file appears when it is complete.",
-)
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice(["csv", "jsonl"]),
-    help="CSV with a header, or a JSON object per line.  [default: by the file's name, else jsonl]",
-)
-@click.option("--repeats", is_flag=True, help="Write one line for each report instead of one for each target.")
-@click.pass_context
-def export(ctx: click.Context, chosen: TargetFilter, out: str, format_: str | None, *, repeats: bool) -> None:
-    """Write the targets that providers reported as invalid: one line for each app, channel and target.
-
-    Each line has the latest time at which the target was known to be invalid: the one that the provider gave (APNs),
-    else that of the record. Delete a target in your app unless it has been registered again since. Records are kept
-    for 14 days.
-    """
-    from fairlane.cli.base.progress import counting
-
+def export(ctx: click.Context, out: str, format_: str | None, *, repeats: bool, **filters: Any) -> None:
     as_csv = format_ == "csv" or (format_ is None and out.lower().endswith(".csv"))
     with client_of(ctx) as client, _written(out) as file, counting("targets written") as on_progress:
-        written = _write(file, client.invalid_targets(chosen, repeats=repeats), on_progress, as_csv=as_csv)
+        written = _write(
+            file, client.invalid_targets(TargetFilter(**filters), repeats=repeats), on_progress, as_csv=as_csv
+        )
     say(f"{counted(written, 'invalid target')} written" + ("" if out == STANDARD_OUTPUT else f" to {out}"))
 
 
-def fields_of(one: "TargetRecord") -> dict[str, str]:
+def fields_of(one: TargetRecord) -> dict[str, str]:
     """Return a target as it is written."""
     return {
         "app": one.app,
@@ -81,9 +50,7 @@ def _time(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 
-def _write(
-    file: IO[str], targets: "Iterable[TargetRecord]", on_progress: Callable[[int], None], *, as_csv: bool
-) -> int:
+def _write(file: IO[str], targets: Iterable[TargetRecord], on_progress: Callable[[int], None], *, as_csv: bool) -> int:
     """Write the targets and return their number."""
     writer, encode = csv.DictWriter(file, COLUMNS, lineterminator="\n"), json.JSONEncoder(ensure_ascii=False).encode
     if as_csv:

@@ -1,24 +1,29 @@
-"""`fairlane task list | show | wait | failures | outcomes`."""
+"""`fairlane task list`, `show`, `wait`, `failures`, `outcomes`, `edit`."""
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
+from backends.text_files import read_text
 from dispatcher.channels.names import sends_nothing
-from dispatcher.model.values import counted, percent
-from dispatcher.model.view import STATES, TaskView
-from fairlane.cli.base.arguments import DURATION
-from fairlane.cli.base.completion import task_argument
+from dispatcher.model.errors import InvalidInput
+from dispatcher.model.values import counted, is_object, percent
+from dispatcher.model.view import TaskView
+from fairlane.cli.base import progress
 from fairlane.cli.base.connect import client_of, settings_of
 from fairlane.cli.base.exit_codes import FAILURE
-from fairlane.cli.base.options import task_filters
-from fairlane.cli.base.output import Output, output_option, rows_option, say
-from fairlane.cli.task.targets import FAILURE_FIELDS, OUTCOME_FIELDS, REASON_FIELDS
-from fairlane.cli.task.why import due_text, go_text, say_error
+from fairlane.cli.base.json_option import parse_object
+from fairlane.cli.base.output import Output, say
+from fairlane.cli.handlers.why import due_text, go_text, say_error
+from fairlane.screen.render import tasks_table, trials
 
+FAILURE_FIELDS = ("task", "target", "outcome", "reason", "attempt", "channel", "at_ms")
+OUTCOME_FIELDS = (*FAILURE_FIELDS, "writer", "sequence", "position", "provider_id")
+REASON_FIELDS = ("outcome", "reason", "count", "example", "first_ms", "last_ms")
 _FIRST = ("id", "state", "done", "rate", "eta_s", "targets.failed", "channel", "reason")
 """Fields that the table of one task shows first."""
 FAILURE_COLUMNS = ("target", "outcome", "reason", "attempt")
@@ -42,19 +47,9 @@ def _emit(output: Output, view: TaskView, **more: Any) -> None:
         say(trial)
 
 
-@click.command("list")
-@task_filters("Only", STATES)
-@click.option("--limit", type=click.IntRange(1), default=100, help="Maximum number of tasks.")
-@click.option("--cursor", help="Continue where an earlier list ended (it printed the cursor on stderr).")
-@click.option("--all", "everything", is_flag=True, help="No limit.")
-@output_option
-@click.pass_context
 def list_tasks(
     ctx: click.Context, /, output: Output, limit: int, cursor: str | None, *, everything: bool, **only: str | None
 ) -> None:
-    """List tasks, newest first, including those that ended in the last 16 days."""
-    from fairlane.screen.render import tasks_table, trials
-
     with client_of(ctx) as client:
         views, cursor = client.task_page(**only, limit=None if everything else limit, cursor=cursor)
         paused = client.globals().paused_channels & {view.channel for view in views if not view.ended}
@@ -69,12 +64,7 @@ def list_tasks(
         say(f"There may be more: add --cursor {cursor}")
 
 
-@click.command()
-@task_argument
-@output_option
-@click.pass_context
 def show(ctx: click.Context, output: Output, task_id: str) -> None:
-    """Show one task: state, controls, targets by outcome, rate, ETA and present message."""
     with client_of(ctx) as client:
         view, message = client.task(task_id).progress(), client.message(task_id)
         trouble = client.channel_trouble(view.channel, view.app) if view.targets.pending and not view.ended else ""
@@ -89,20 +79,7 @@ def show(ctx: click.Context, output: Output, task_id: str) -> None:
             say(f"{view.id}: {due_text(view.last_error)}")
 
 
-@click.command()
-@task_argument
-@click.option("--timeout", type=DURATION, help="Give up after this long (exit code 4); the task goes on.")
-@click.option("--fail-on-failures", is_flag=True, help="Exit code 1 also if targets of a completed task failed.")
-@output_option
-@click.pass_context
 def wait(ctx: click.Context, output: Output, task_id: str, timeout: float | None, *, fail_on_failures: bool) -> None:
-    """Wait until every target has an outcome. Shows progress on a terminal.
-
-    Exit code 0 if the task completed, even if targets of it failed; 1 if it was cancelled, expired or failed (`reason`
-    says why). With --fail-on-failures, targets that are invalid (no such address any more) do not count as failed.
-    """
-    from fairlane.cli.base import progress
-
     with client_of(ctx) as client, progress.waiting(task_id) as shown:
         view = client.task(task_id).wait(timeout, on_progress=shown)
     _emit(output, view)
@@ -112,14 +89,7 @@ def wait(ctx: click.Context, output: Output, task_id: str, timeout: float | None
         ctx.exit(FAILURE)
 
 
-@click.command()
-@task_argument
-@click.option("--by-reason", is_flag=True, help="Count the failures of each reason, with an example.")
-@rows_option
-@output_option
-@click.pass_context
 def failures(ctx: click.Context, output: Output, task_id: str, *, by_reason: bool, limit: int | None) -> None:
-    """List the targets that failed or are invalid, with the reason."""
     columns, fields = (REASON_COLUMNS, REASON_FIELDS) if by_reason else (FAILURE_COLUMNS, FAILURE_FIELDS)
     with client_of(ctx) as client:
         task = client.task(task_id)
@@ -130,19 +100,7 @@ def failures(ctx: click.Context, output: Output, task_id: str, *, by_reason: boo
         say(f"There are more than {len(rows):,}: add --limit N, or --by-reason to count them.")
 
 
-@click.command()
-@task_argument
-@click.option("--target", help="Only the outcome of this target, if records name it.")
-@rows_option
-@output_option
-@click.pass_context
 def outcomes(ctx: click.Context, output: Output, task_id: str, target: str | None, limit: int | None) -> None:
-    """List the final outcomes of the targets, with the provider's id of each message where it is known.
-
-    They come from the outcome records of the last 14 days. These always name invalid targets, and others only if the
-    workers' setting journal.targets is all. Writer, sequence and position say which target of the task it is. Ids of
-    FCM are there if the workers' setting channels.fcm.keep_ids is on. A target may be listed twice: the first counts.
-    """
     with client_of(ctx) as client:
         rows, more = output.first_rows(client.task(task_id).outcomes(target), OUTCOME_FIELDS, limit)
     output.emit_rows(rows, OUTCOME_COLUMNS, leaving=("reason", "attempt"))
@@ -150,3 +108,34 @@ def outcomes(ctx: click.Context, output: Output, task_id: str, target: str | Non
         say("No outcome record names it: it has no outcome yet, or the workers' setting journal.targets is not all.")
     if more:
         say(f"There are more than {len(rows):,}: add --limit N, or --target T.")
+
+
+def edit(ctx: click.Context, output: Output, task_id: str, message: str) -> None:
+    with client_of(ctx) as client:
+        made = client.edit_message(task_id, read_message(message))
+    start = "when Redis is back" if made.lacks_redis else "within 2 s"
+    report = f"{task_id}: edit {made.number} is in force {start}, for all targets not sent yet"
+    if made.latest != made.number:
+        report = f"{task_id}: edit {made.number} was replaced at once by edit {made.latest}, made at the same time"
+    if output.as_json:
+        output.emit_record({"id": task_id, "edit": made.number, "latest": made.latest})
+    say(report)
+
+
+def read_message(text: str) -> Any:
+    """Parse the option: a JSON object, a file that contains one (or a text), or a text. Raises InvalidInput."""
+    if is_object(text):
+        return parse_object(text, "message: --message")
+    is_json = text.lower().endswith(".json")
+    try:
+        is_file = len(text) < 4_096 and "\n" not in text and Path(text).is_file()
+    except OSError:
+        is_file = False
+    if not is_file and is_json:
+        raise InvalidInput(f"message: there is no file {text}.", "Name a JSON file, or give the message itself.")
+    if not is_file:
+        return text.removeprefix("\ufeff")
+    content = read_text(text, "message:", "Name a text or JSON file in UTF-8.").strip()
+    if not content:
+        raise InvalidInput(f"message: {text} is empty.", "Name a text or JSON file.")
+    return parse_object(content, f"message: {text}") if is_json or is_object(content) else content

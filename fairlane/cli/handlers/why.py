@@ -28,9 +28,8 @@ from dispatcher.model.flow_pause import PauseKind
 from dispatcher.model.pools import Pool
 from dispatcher.model.values import counted, duration, percent
 from dispatcher.model.view import ENDED_STATES
-from fairlane.cli.base.completion import task_argument
 from fairlane.cli.base.connect import client_of
-from fairlane.cli.base.output import Output, output_option, say
+from fairlane.cli.base.output import Output, say
 from fairlane.screen.fields import local_moment
 
 ADVICE = {
@@ -70,13 +69,7 @@ _NOW = {
 """Reasons in words, by what a task waits for."""
 
 
-@click.command()
-@task_argument
-@output_option
-@click.pass_context
 def why(ctx: click.Context, output: Output, task_id: str) -> None:
-    """Show where the task's time went: the time of each cause, and what would reduce it. The times add up to the
-    task's age."""
     with client_of(ctx) as client:
         explained = client.why(task_id)
     parts = [_row(part, explained) for part in explained.parts]

@@ -1,1 +1,0 @@
-"""Commands on tasks: submit, show, change, wait, explain, end. What they do is in `producers`."""
