@@ -38,7 +38,7 @@ def cost_of(record: OutcomeRecord) -> int:
 def cut(record: OutcomeRecord) -> Iterator[OutcomeRecord]:
     """Split a record into parts that each fit into a call.
 
-    Versions up to 0.2.0 wrote larger records, and any channel can cause one. Folding a part twice changes nothing.
+    Any channel can cause a larger one. Folding a part twice changes nothing.
     """
     if cost_of(record) <= CALL_COST:
         yield record

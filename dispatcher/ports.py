@@ -141,7 +141,7 @@ class DeadLetter(msgspec.Struct, array_like=True, frozen=True, gc=False, kw_only
     parts: int = 1
     """Number of parts of the body."""
     app: str = ""
-    """App of the task; empty in older letters, and if there is no envelope."""
+    """App of the task; empty if there is no envelope."""
     variables: list[dict[str, Any] | None] | None = None
     """One entry per target, None for a target without variables; None if no target has any."""
     first_call_ms: Time = 0

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from dispatcher.retry import JITTER, NextStep, TargetState, next_step, step_of_waiting, step_without_call
 from dispatcher.wire.envelope import Envelope
-from dispatcher.wire.groups import MAX_DUES, MAX_TRIES, TargetGroup
+from dispatcher.wire.groups import MAX_DUES, TargetGroup
 from dispatcher.wire.outcome import OPEN_NAMES, Report
 from dispatcher.wire.positions import pack_positions, unpack_positions
 from dispatcher.wire.topics import RETRY_STEPS_S
@@ -34,11 +34,9 @@ def turn_of(groups: Sequence[TargetGroup], wall_ms: int, *, reopened: bool) -> i
 
 
 def states_of(envelope: Envelope, groups: Groups) -> list[TargetState]:
-    """Return the state of each target. Without groups, all have been tried in each round and are due."""
+    """Return the state of each target. Without groups, none has been tried and all are due."""
     if groups is None:
-        attempt = envelope.attempt
-        tries = min(attempt, MAX_TRIES, envelope.max_attempts - 1)
-        return [TargetState(tries, 0, envelope.published_ms if attempt else 0)] * len(envelope.targets)
+        return [TargetState()] * len(envelope.targets)
     states: dict[int, TargetState] = {}
     for group in groups:
         state = TargetState(

@@ -141,7 +141,7 @@ def _mixed(mixed: Mixed, at_ms: int) -> _MixedRow:
 
 
 def _tried_in_each_round(mixed: Mixed, at_ms: int) -> TargetGroup:
-    """Return the group of open targets in a record of 0.2.0, which names none."""
+    """Return the group of open targets that a record names in none, as those of other programs may."""
     tries = min(mixed.attempt + 1, MAX_TRIES)
     return TargetGroup(positions="f", tries=tries, due_ms=at_ms + 1000 * mixed.delay_s, first_ms=at_ms)
 

@@ -11,8 +11,9 @@ from dispatcher.wire.positions import pack_positions
 
 FIELDS = Envelope.__struct_fields__
 GOOD: tuple[Any, ...] = (
-    FORMAT, "task-1", "0", 7, 1, "shop", "http", 1_700_000_000_000, 1_700_000_001_000, 0, 3, 5,
-    encode_message({"title": "Hi"}), ["a", "b"], [0, 2], [None, {"name": "Ada"}], None, False, 0,
+    ROUNDS_FORMAT, "task-1", "0", 7, 1, "shop", "http", 1_700_000_000_000, 1_700_000_001_000, 0, 3, 5,
+    encode_message({"title": "Hi"}), ["a", "b"], [0, 2], [None, {"name": "Ada"}],
+    [TargetGroup(positions="5", tries=1, due_ms=0)], False, 0,
 )  # fmt: skip
 encode = msgspec.msgpack.encode
 
@@ -32,8 +33,11 @@ odd_values = st.one_of(
 
 
 def wire(**changes: Any) -> bytes:
-    """A good envelope with some fields replaced."""
-    fields = dict(zip(FIELDS, GOOD, strict=True)) | changes
+    """A good envelope with some fields replaced. attempt=0: without groups."""
+    fields = dict(zip(FIELDS, GOOD, strict=True))
+    if changes.get("attempt") == 0:
+        fields |= {"format": FORMAT, "groups": None}
+    fields |= changes
     return encode(list(fields.values()))
 
 
@@ -62,10 +66,8 @@ def readable(draw: st.DrawFn, *tasks: str) -> bytes:
     if attempt == 0:
         places = list(range(size))
     times = st.sampled_from([0, 1, 1_700_000_000_000, 253_402_300_799_999])
-    has_groups = attempt > 0 and draw(st.booleans())
     return wire(
-        format=ROUNDS_FORMAT if has_groups else FORMAT,
-        groups=draw(groups_of(places, size, times)) if has_groups else None,
+        groups=draw(groups_of(places, size, times)) if attempt else None,
         task=draw(st.sampled_from(tasks)),
         writer=draw(st.sampled_from(["0", "-", "A_b-9.", "w" * 64])),
         sequence=draw(st.sampled_from([0, 1, 2, 7, 1_000, MAX_SEQUENCE - 1, MAX_SEQUENCE])),

@@ -15,10 +15,8 @@ from backends.redis.letter_index import LetterSpan, block_of, counter_of
 from dispatcher.letters.book import SeenTargets
 from dispatcher.letters.marks import MARK_KEY, LetterMark, encode_mark, read_mark
 from dispatcher.letters.marks import parts_of as marks_parts
-from dispatcher.model.errors import DECODING_ERRORS, FairlaneError, Malformed
+from dispatcher.model.errors import DECODING_ERRORS, FairlaneError
 from dispatcher.ports import DeadLetter, Done, StoredRecord, records_to_end
-from dispatcher.settle import MAX_SAMPLE_BYTES
-from dispatcher.wire.checks.damage import without_field
 from dispatcher.wire.checks.nesting import complaint_of
 from dispatcher.wire.letters import is_sound, parts_of, with_rows, without_texts
 from dispatcher.wire.topics import Topics
@@ -30,7 +28,6 @@ _APPEND_S = 30.0
 """How long storing a part of a mark may take."""
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(DeadLetter).decode
-_VARIABLES = DeadLetter.__struct_fields__.index("variables")
 _log = logging.getLogger(__name__)
 
 
@@ -180,20 +177,14 @@ class LetterTopic:
 
 
 def _letter(record: StoredRecord) -> DeadLetter | None:
-    """Return the letter; None if it cannot be read. One whose variables cannot be read counts as set apart."""
+    """Return the letter; None if it cannot be read."""
     try:
         letter = _decode(record.body)
         problem = complaint_of(letter.variables or ())
+        if not problem and is_sound(letter):
+            return letter
+        problem = problem or "its columns do not fit together"
     except DECODING_ERRORS as error:
         problem = str(error)
-    try:
-        if problem:
-            body, lost = without_field(record.body, _VARIABLES)
-            letter = msgspec.structs.replace(_decode(body), body=lost[:MAX_SAMPLE_BYTES])
-        if is_sound(letter):
-            return letter
-        problem = "its columns do not fit together"
-    except (Malformed, *DECODING_ERRORS):
-        pass
     _log.error("A dead letter at %s cannot be read and is skipped: %s", record.position, problem)
     return None

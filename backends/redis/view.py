@@ -71,7 +71,7 @@ class ServerRun:
         """Return whether a view of this run id and promotion may lack writes here. None: the view does not say it."""
         if not self.run_id or run_id is None:
             return False
-        return run_id != self.run_id or (bool(self.promotion) and promotion not in (None, self.promotion))
+        return run_id != self.run_id or (bool(self.promotion) and promotion != self.promotion)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """Turns the view back into records of the control topic, to be restated before the topic's retention deletes them."""
 
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -25,7 +24,6 @@ from dispatcher.wire.control import (
 )
 from dispatcher.wire.retention import TOMBSTONE_MS
 
-_log = logging.getLogger(__name__)
 _SCAN = 1_000
 
 Fields = Mapping[str, str]
@@ -56,7 +54,7 @@ class ViewRecords(ViewPart):
             for task in tasks:
                 asked.hgetall(self._view.keys.task(task))
             hashes: list[Mapping[bytes, bytes]] = asked.execute()
-        return [one for task, fields in zip(tasks, hashes, strict=True) for one in _sound_of_task(task, fields)]
+        return [one for task, fields in zip(tasks, hashes, strict=True) for one in _of_task(task, fields)]
 
     def last_ms(self) -> int:
         """Return when the records were last restated; 0: long ago, or in another view."""
@@ -104,15 +102,6 @@ def _switched_ms(switches: str, position: str) -> int:
     (backends/redis/lua/registry/pauses.lua)."""
     entries = (entry.partition("=") for entry in switches.split())
     return next((int(switch.partition("@")[2].partition(":")[0]) for at, _, switch in entries if at == position), 0)
-
-
-def _sound_of_task(task: str, stored: Mapping[bytes, bytes]) -> list[Restated]:
-    """Return a task's records, or none if an older version stored invalid values; the topic still has the records."""
-    try:
-        return list(_of_task(task, stored))
-    except (KeyError, ValueError) as error:
-        _log.warning("task %s is not republished, because its record in the view is not valid: %r", task, error)
-        return []
 
 
 def _of_task(task: str, stored: Mapping[bytes, bytes]) -> Iterator[Restated]:

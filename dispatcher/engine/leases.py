@@ -252,8 +252,6 @@ class Leases(EnginePart):
 
     def _compare_clocks(self, answer: LeaseAnswer, now_s: float) -> None:
         """Give back older grants if our clock has stopped since: their use-by is later than the ledger's."""
-        if not answer.now_ms:
-            return
         gained_s = self._clocks.gained_s(answer.now_ms, self._first_asked_s, now_s)
         if gained_s is not None and gained_s >= self._settings.clock_stop_s:
             self._clocks.begin_again()
@@ -262,8 +260,6 @@ class Leases(EnginePart):
 
     def _carried_out_s(self, answer: LeaseAnswer, now_s: float) -> float:
         """Return when the ledger carried the call out, by our monotonic clock: our wall clock follows the ledger's."""
-        if not answer.now_ms:
-            return self._first_asked_s
         carried_out_s = now_s - (self._clock.wall_ms() - answer.now_ms) / 1000
         return min(max(carried_out_s, self._first_asked_s), now_s)
 

@@ -16,7 +16,6 @@ MAX_CAP = 10**9
 EVERY_APP = "*"
 """In place of an app in a limit: applies to every app without a limit of its own."""
 _WRITTEN_CAP = re.compile(r"(\d+)(?::(\d+))?", re.ASCII)
-_LONGEST_CAP = 64
 
 
 class CapUnit(StrEnum):
@@ -80,14 +79,6 @@ class Limits(NamedTuple):
     """Maximum live tasks."""
     targets: int = 0
     """Maximum queued targets."""
-
-
-def stored_cap(text: str) -> Cap:
-    """Parse a stored cap. A malformed text gives NO_CAP: an older version stored values unchecked."""
-    try:
-        return Cap.parse(text[:_LONGEST_CAP])
-    except InvalidInput:
-        return NO_CAP
 
 
 class PoolNames(NamedTuple):

@@ -84,7 +84,7 @@ def globals_after(before: Globals, changes: Iterable[Setting]) -> Globals:
 
 
 def globals_of(fields: Mapping[str, str], now_ms: int = 0) -> Globals:
-    """Parse stored settings. Missing and invalid fields take their defaults: version 0.1 did not check what it stored.
+    """Parse stored settings. Missing fields, and those that this version cannot read, take their defaults.
 
     now_ms: Redis' time; pauses of a flow (an app on a channel) that have expired are left out. 0: none has expired.
     """

@@ -17,7 +17,7 @@ from dispatcher.wire.topics import NAME_PATTERN, TASK_PATTERN
 
 FORMAT = 1
 ROUNDS_FORMAT = 2
-"""Format of an envelope with groups, which workers up to 0.2.0 cannot send: they would send what is not due."""
+"""Format of an envelope of a later round, which has groups."""
 MAX_FORMAT = 100
 """The highest format that counts as a later version's; anything higher is treated as damage."""
 MAX_CHUNK = 500
@@ -37,7 +37,7 @@ MAX_CAUSE = 200
 """Maximum characters of a decoder's message in an error."""
 MAX_WRITER_LENGTH = 64
 _DAMAGE = 1
-"""The type of the extension that takes the place of variables that cannot be read. Older versions cannot read it."""
+"""The type of the extension that takes the place of variables that cannot be read."""
 _WRITER_PATTERN = f"[A-Za-z0-9._-]{{1,{MAX_WRITER_LENGTH}}}"
 
 
@@ -86,8 +86,7 @@ class Envelope(msgspec.Struct, array_like=True, frozen=True, gc=False):
     variables: Annotated[list[dict[str, Any] | None], Meta(max_length=MAX_CHUNK)] | None = None
     """One entry per target, None for a target without variables; None if no target has any."""
     groups: Groups | None = None
-    """How its targets wait, from round 1 on. None in round 0, and in later rounds of 0.2.0: its targets have been tried
-    in each round, and are due with it."""
+    """How its targets wait, from round 1 on; None in round 0."""
     gives_up_unknown: bool = False
     """Whether a target of which it is unknown if the provider took it is given up (the task's `unknown`)."""
     retry_for_ms: Annotated[int, Meta(ge=0, le=MAX_RETRY_FOR_MS)] = 0
@@ -210,7 +209,7 @@ def decode_envelope(body: bytes, previous: Envelope | None = None) -> Envelope:
         raise _malformed(f"it has {len(body):,} bytes; at most {MAX_READABLE_BYTES:,} are possible")
     if len(envelope.targets) != envelope.size or envelope.positions is not None or envelope.variables is not None:
         _check_counts(envelope)
-    if envelope.format != FORMAT or envelope.groups is not None:
+    if envelope.attempt or envelope.format != FORMAT or envelope.groups is not None:
         _check_groups(envelope)
     if previous is None or envelope.message != previous.message:
         _check_values(complaint_of_encoded(bytes(envelope.message)))

@@ -216,7 +216,7 @@ class LeaseAnswer(msgspec.Struct, array_like=True, frozen=True, gc=False, kw_onl
     tier_weights: list[int] = []
     """Weights of high, medium and low, in thousandths."""
     now_ms: int = 0
-    """The ledger's time when it carried the call out (a repeated answer has the first time); 0: an older version."""
+    """The ledger's time when it carried the call out (a repeated answer has the first time)."""
     paces: list[Pace] = []
     """For the granted targets of flows with a cap, and no burst."""
 

@@ -14,9 +14,9 @@ from dispatcher.wire.topics import TASK_PATTERN
 
 FORMAT = 1
 MAX_ENVELOPES = 10_000
-"""Maximum envelopes in one record; workers write up to 500 (0.2.0: 1,500). A fold splits larger ones into calls."""
+"""Maximum envelopes in one record; workers write up to 500. A fold splits larger ones into calls."""
 MAX_CLAIMS = 10_000
-"""Maximum claims in one record; workers write up to 400 (0.2.0: 1,000)."""
+"""Maximum claims in one record; workers write up to 400."""
 MAX_REASON = 200
 """Maximum characters of a reason in an outcome record; the dead letter has more of it."""
 MAX_REASON_BYTES = 1_024
@@ -120,13 +120,12 @@ class Mixed(msgspec.Struct, array_like=True, frozen=True, gc=False, kw_only=True
     positions: Positions | None
     """Positions in the first envelope of this attempt's targets (None: all)."""
     codes: Annotated[bytes, Meta(max_length=MAX_CHUNK)]
-    """One byte per target of this round: an Outcome value, RETRY, UNKNOWN or UNSENT. Up to 0.2.0 all open ones have
-    RETRY."""
+    """One byte per target of this round: an Outcome value, RETRY, UNKNOWN or UNSENT."""
     delay_s: Annotated[int, Meta(ge=0, lt=1 << 31)] = 0
     """Seconds until the first open target is due (0: none is open)."""
     groups: Groups = []
-    """The open targets, with their tries after this round and when they are due. Empty up to 0.2.0: all have been
-    tried in each round, and are due after `delay_s`."""
+    """The open targets, with their tries after this round and when they are due. A target in none of them has been
+    tried in each round, and is due after `delay_s`."""
 
 
 class Named(msgspec.Struct, array_like=True, frozen=True, gc=False, kw_only=True):
@@ -161,7 +160,7 @@ class ProviderIds(msgspec.Struct, array_like=True, frozen=True, gc=False, kw_onl
 class Outcomes(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="o", kw_only=True):
     """Outcomes of envelopes of one task, under one claim.
 
-    The fields from app on are only for the journal, and are missing in older records.
+    The fields from app on are only for the journal.
     """
 
     format: int
@@ -177,7 +176,7 @@ class Outcomes(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="o", 
     named: list[Named] = []
     """Those with the outcome INVALID, which are named nowhere else, and others as `journal.targets` says."""
     provider_ids: list[ProviderIds] = []
-    """Those that the channels keep (`channels.fcm.keep_ids`). Missing up to 0.2.0, which skips them."""
+    """Those that the channels keep (`channels.fcm.keep_ids`)."""
 
 
 class CloseTask(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="c"):

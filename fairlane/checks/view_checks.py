@@ -207,7 +207,7 @@ def apart_findings(counters: Mapping[str, int]) -> Iterator[Finding]:
         "warn",
         f"{sum(counts.values()):,} targets failed because their envelopes could not be read or settled, in tasks "
         f"{listed([f'{task} ({counts[task]:,})' for task in tasks], _SHOWN_TASKS)}",
-        "An older version accepted them, or another program wrote them: only Fairlane may write to its topics. "
+        "Another program wrote them: only Fairlane may write to its topics. "
         "`fairlane dead-letters show --task ID` lists targets and reasons; `fairlane dead-letters drop --task ID` ends "
         "this warning.",
     )

@@ -171,7 +171,7 @@ KILLERS = [
     encode(["r", 1, "nowhere", FORMS[1]]),
     encode(["r", 1, f"{3:020d}:{1:020d}:{0:06d}", ["r", 1, f"{3:020d}:{1:020d}:{0:06d}", FORMS[1]]]),
 ]
-"""Each ended a fold, a watch or an engine of 0.1.0."""
+"""Each once ended a fold, a watch or an engine."""
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
@@ -230,7 +230,7 @@ def test_what_was_passed_over_survives_a_snapshot(view: RedisView) -> None:
 
 
 @pytest.mark.parametrize("text", ["x:y", "1" * 30, "none", "", "\u0663", "nan"])
-def test_settings_that_an_older_version_stored_as_nonsense_are_as_if_not_set(view: RedisView, text: str) -> None:
+def test_settings_that_this_version_cannot_read_are_as_if_not_set(view: RedisView, text: str) -> None:
     for field in ("capacity", "tiers", "sharing", "cap:app:shop", "app_weight:shop", "limit:tasks:shop"):
         view.command("HSET", view.keys.globals, field, text)
     stored = Registry(view).service.globals()

@@ -17,7 +17,7 @@ from quotas.fold import RedisFold
 from tests.contract.ledger_worlds import LawWorld, ask_own, fold, mixed, outcomes, run
 
 RETRIES = outcomes("t", *[mixed(i, [0, 1, RETRY], size=3) for i in range(MAX_ENVELOPES // 4)])
-"""A record as large as versions up to 0.2.0 could write and this one does not."""
+"""A record larger than workers write."""
 SIZE = len(RETRIES.mixed)
 
 

@@ -156,7 +156,7 @@ def test_what_is_given_back_costs_no_try(live: LawWorld) -> None:
 
 
 def test_a_record_without_groups_has_tried_all_in_each_round(live: LawWorld) -> None:
-    """Workers of 0.2.0 write such."""
+    """Another program may write such."""
     live.record("t", mixed(0, [0, RETRY], delay_s=5))
     at_ms = outcomes("t").at_ms
     piece = piece_of(live.lease(1, ask_own("t", 0, 1, size=2)))

@@ -1,4 +1,4 @@
-"""Envelopes that an older version accepted and that no worker can read: no worker ends, and their task does."""
+"""Envelopes that no worker can read: no worker ends, and their task does."""
 
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,8 @@ BESIDE = 3
 """Targets in the envelope of each poisonous one."""
 
 
-def accept_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Check variables as the version before did: by encoding them."""
+def accept_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Accept variables that can be encoded."""
     monkeypatch.setattr(validation, "_encoding_complaint", lambda _: "")
     monkeypatch.setattr(validation, "plain_variables", dict)
 
@@ -41,8 +41,8 @@ def test_a_poisonous_task_ends_no_worker_and_repeats_no_target_of_another(
         message = {"title": "hello", "body": "world"}
         good = PushTask(app="shop", tier="medium", channel="log", message=message, chunk=20, expected_targets=INNOCENT)
         innocent = push.submit(good, audience(INNOCENT, "innocent"))
-        with monkeypatch.context() as older:
-            accept_as_before(older)
+        with monkeypatch.context() as careless:
+            accept_anything(careless)
             bad = PushTask(app="other", tier="high", channel="log", message=message, chunk=4)
             poison = push.submit(bad, poisoned(levels))
         after = push.submit(good, audience(100, "after"))

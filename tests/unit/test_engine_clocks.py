@@ -1,7 +1,6 @@
 """A worker whose clock stopped: nothing is sent by a use-by that is later than the ledger thinks."""
 
 import pytest
-from msgspec.structs import replace
 
 from tests.unit.engine_world import EngineWorld, Worker
 from tests.virtual_clock import VirtualClock
@@ -78,13 +77,3 @@ def test_an_answer_that_is_given_again_is_no_sign_that_the_clock_stood_still(los
     world.run_out("t")
     assert worker.engine.stats.clock_stops == 0
     assert set(world.calls.values()) == {1}
-
-
-def test_a_ledger_that_does_not_tell_the_time_is_believed(world: EngineWorld) -> None:
-    """An answer of an older version."""
-    lease = world.ledger.lease
-    world.ledger.lease = lambda request: replace(lease(request), now_ms=0)  # type: ignore[method-assign]
-    worker = world.worker()
-    world.add_task("t", 100, chunk=10)
-    world.run_out("t")
-    assert worker.engine.stats.clock_stops == 0

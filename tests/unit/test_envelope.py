@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from dispatcher.model.errors import Malformed, NewerFormat
 from dispatcher.wire.envelope import (
+    FORMAT,
     MAX_FORMAT,
     MAX_READABLE_BYTES,
     MAX_SEQUENCE,
@@ -16,6 +17,7 @@ from dispatcher.wire.envelope import (
     encode_envelope,
 )
 from dispatcher.wire.groups import TargetGroup
+from dispatcher.wire.positions import pack_positions
 from tests.near_envelopes import FIELDS, GOOD, anything, encode, odd_values, wire
 
 
@@ -38,7 +40,7 @@ def test_a_good_envelope_is_read_as_it_was_written() -> None:
         first(2, writer="-_zZ9"),
         first(2, task="a" * 100, sequence=MAX_SEQUENCE, max_attempts=20),
         first(1, variables=[{"deep": {"list": [1, 2.5, True, None]}}]),
-        wire(attempt=19, size=500, positions=[0, 499]),
+        wire(attempt=19, size=500, positions=[0, 499], groups=[[pack_positions([0, 499], 500), 1, 0]]),
         encode([*GOOD, "a later version's field", {"at": "the end"}]),
     ],
 )
@@ -49,7 +51,7 @@ def test_what_writers_make_is_read(body: bytes) -> None:
 @pytest.mark.parametrize(
     ("field", "values"),
     [
-        ("format", [0, -1, MAX_FORMAT + 1, 2**63, "1", None]),
+        ("format", [0, -1, FORMAT, MAX_FORMAT + 1, 2**63, "1", None]),
         ("task", ["", "../x", "a b", "ä", "a|b", "a" * 101, 1]),
         ("writer", ["", "a:b", "a,b", "a b", "w" * 65, None]),
         ("sequence", [-1, MAX_SEQUENCE + 1, 2**33, 2**64 - 1, 1.5, "0"]),
@@ -64,7 +66,7 @@ def test_what_writers_make_is_read(body: bytes) -> None:
         ("targets", [[], ["a"], ["a", "b", "c", "d"], ["t"] * 501, "ab", [1, 2], {}]),
         ("positions", [[], [0], [2, 0], [1, 1], [-1, 0], [0, 3], [0, 2**63], [0, 1, 2], None, ["0", "1"]]),
         ("variables", [[], [None], [None] * 3, [1, 2], [{1: 2}, None], {}]),
-        ("groups", [[], [["5", 1, 0]], {}, "5", [["5", 1, 0]] * 2]),
+        ("groups", [None, [], [["1", 1, 0]], {}, "5", [["5", 1, 0]] * 2]),
         ("gives_up_unknown", [1, "yes", None]),
     ],
 )

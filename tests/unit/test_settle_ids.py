@@ -1,9 +1,5 @@
 """The provider's ids of messages in an outcome record."""
 
-from typing import Any
-
-import msgspec
-
 from dispatcher.engine.runs import envelope_runs
 from dispatcher.settle import Draft
 from dispatcher.wire.outcome import RETRY, Outcome, Outcomes, Report, Verdict, decode_record, encode_record
@@ -37,18 +33,6 @@ def test_ids_of_the_provider_are_kept_beside_runs_and_rounds_by_the_targets_posi
     assert kept_ids(record) == {(0, 0): "p/1", (0, 1): "p/2", (1, 0): "p/3", (2, 3): "p/4"}
     assert [(run.first, run.count, run.code) for run in record.runs] == [(0, 1, 0), (1, 1, 0)]
     assert plan.counts == {int(Outcome.SENT): 6}
-
-
-def test_readers_that_do_not_know_the_ids_skip_them() -> None:
-    fields = [(one.encode_name, one.type) for one in msgspec.structs.fields(Outcomes)]
-    assert fields[-1][0] == "provider_ids"
-    older = msgspec.defstruct("Older", fields[:-1], array_like=True, tag="o")
-    draft = Draft("t", "w.1", "null", "shop")
-    (part,) = envelope_runs(deliveries(0, [2]))[0]
-    draft.add(part, [taken("a", "b")], NOW_MS)
-    record = draft.finish(NOW_MS).record
-    read: Any = msgspec.msgpack.decode(encode_record(record), type=older)
-    assert (read.app, read.runs, read.named) == ("shop", record.runs, [])
 
 
 def test_ids_beyond_what_a_record_holds_are_left_out_and_nothing_else() -> None:

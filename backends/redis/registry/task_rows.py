@@ -7,7 +7,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import msgspec
 
 from dispatcher.analysis.send_errors import SendError
-from dispatcher.model.pools import stored_cap
+from dispatcher.model.pools import Cap
 from dispatcher.model.task_control import edited_message, edits_of
 from dispatcher.model.tier import MILLI
 from dispatcher.model.view import TargetCounts, TaskView
@@ -157,11 +157,8 @@ def live_task(answer: tuple[bytes, bytes, Sequence[Value]]) -> LiveTask:
 
 
 def _number(value: Value) -> int:
-    """Return the number, or 0 if it is missing or not a number: an older version stored values unchecked."""
-    try:
-        return int(value or 0)
-    except ValueError:
-        return 0
+    """Return the number, or 0 if it is missing."""
+    return int(value or 0)
 
 
 def _rate(cap: Value) -> int:
@@ -194,7 +191,7 @@ def target_counts(row: Row) -> TargetCounts:
 def task_view(row: Row, now_ms: int) -> TaskView:
     """Parse a row that was read with the fields VIEW_FIELDS. A live task has no eta_s yet
     (producers/control/foresight.py adds it)."""
-    targets, cap = target_counts(row), stored_cap(row.text("cap") or "0")
+    targets, cap = target_counts(row), Cap.parse(row.text("cap") or "0")
     # A task closed without a seal has the flag too (its total is the number of published targets), but no seal.
     sealed, closed = row.flag("sealed"), row.flag("closed")
     sealed = sealed and not (closed and not row.text("sealed_pos"))

@@ -20,7 +20,6 @@ from dispatcher.model.task_control import Control
 from dispatcher.model.view import ENDED_STATES
 from dispatcher.verdicts import error_text
 from dispatcher.wire.checks import field_checks as check
-from dispatcher.wire.checks.nesting import TOO_DEEP, complaint_of_encoded
 from dispatcher.wire.control import (
     FORMAT,
     Announced,
@@ -80,9 +79,6 @@ def _decoded(body: bytes | msgspec.Raw) -> ControlRecord:
         record: ControlRecord = decode_control(body)
     except DECODING_ERRORS as error:
         raise Malformed(f"it is not readable: {error}") from error
-    if isinstance(record, TaskRecord) and complaint_of_encoded(bytes(record.message)) == TOO_DEEP:
-        # Older versions accepted it. The task is known, so that each of its envelopes ends with an outcome.
-        return msgspec.structs.replace(record, message=msgspec.Raw(_SOME_MESSAGE))
     return record
 
 

@@ -1,6 +1,6 @@
-"""Read what is left of a damaged envelope, so that its targets end with an outcome, and of a damaged dead letter.
+"""Read what is left of a damaged envelope, so that its targets end with an outcome.
 
-An older version may have accepted variables that no reader can take. The fields before them tell whose targets they
+Another program may have published variables that no reader can take. The fields before them tell whose targets they
 are.
 """
 
@@ -60,17 +60,6 @@ def _end_of_variables(body: bytes, start: int, fields: int) -> tuple[int, int]:
         if _end(body, end, fields - _VARIABLES - 1) == len(body):
             return end, fields
     return len(body), _VARIABLES + 1
-
-
-def without_field(body: bytes, index: int) -> tuple[bytes, bytes]:
-    """Return an encoded array with nil in the place of one element, and the bytes of that element. Raises Malformed."""
-    try:
-        _, first = _array_header(body)
-        start = _end(body, first, index)
-        end = _end(body, start, 1)
-    except (IndexError, KeyError):
-        raise Malformed("It is no array, or is cut off.") from None
-    return body[:start] + _NIL + body[end:], body[start:end]
 
 
 def _array_header(body: bytes) -> tuple[int, int]:

@@ -46,8 +46,8 @@ local function end_claims(record)
     if claim then
       local name = string.sub(member, 1, string.find(member, '|', 1, true) - 1)
       for _, run in ipairs(claim.runs) do
-        tally('expired', run, run.count * (run.size or 0))
-        freed = freed + (run.size or 0) * free_run(task_of_claim(member), run, name, now_ms())
+        tally('expired', run, run.count * run.size)
+        freed = freed + run.size * free_run(task_of_claim(member), run, name, now_ms())
       end
       claim.runs, claim.changed = {}, true
       if freed > 0 then redis.call('HINCRBY', P .. ':stats', 'repeats_possible', int_text(freed)) end

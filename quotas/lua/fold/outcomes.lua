@@ -125,7 +125,7 @@ local function cut_claimed(record)
   local in_time = claim and now_ms() < claim.lease_end_ms
   for _, run in ipairs(cut_claim(member, spans)) do
     local targets = unsent_of(run, sent)
-    tally('used', run, run.count * (run.size or 0) - targets)
+    tally('used', run, run.count * run.size - targets)
     tally(in_time and 'returned' or 'expired', run, targets)
     if run.paid ~= '' and targets > 0 then unsent[run.paid] = (unsent[run.paid] or 0) + targets end
   end

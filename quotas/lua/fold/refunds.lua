@@ -43,9 +43,9 @@ do
   end
 
   -- Refunds targets of a task that were granted at a time, by the tier that paid for them. What a bucket cannot hold is
-  -- cut when it is next read. granted_ms: nil if that is not known.
+  -- cut when it is next read.
   function refund_unsent(id, granted_ms, unsent)
-    if next(unsent) == nil or not granted_ms then return end
+    if next(unsent) == nil then return end
     local age_us = math.max(now_ms() - granted_ms, 0) * 1000
     local values = redis.call('HMGET', task_key(id), 'cap', 'app', 'channel')
     local task_rate = read_cap(values[1])

@@ -11,7 +11,7 @@ do
     local want = { task = fields[1], writer = fields[2], attempt = fields[3] }
     want.first, want.count, want.size = fields[4], fields[5], fields[6]
     want.open, want.tries, want.due_ms = fields[8] > 0 and fields[8] or fields[6], fields[9], fields[10]
-    want.first_ms = fields[11] or 0
+    want.first_ms = fields[11]
     return want
   end
 
@@ -29,7 +29,7 @@ do
     local request = { worker = fields[2], number = fields[3], lease_ms = fields[4], claim_ms = fields[5] }
     request.demand_ms = fields[6]
     request.lanes, request.given_back, request.waiting_ms, request.shared_namespace = {}, {}, fields[9], fields[10]
-    call.channels = fields[11] or {}
+    call.channels = fields[11]
     for i, lane in ipairs(fields[7]) do request.lanes[i] = read_lane(lane) end
     for i, given in ipairs(fields[8]) do request.given_back[i] = read_given_back(given) end
     return request

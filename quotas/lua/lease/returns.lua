@@ -24,9 +24,8 @@ local function give_back(given, now)
   for _, run in ipairs(returned) do
     local freed = free_run(given.task, run, given.claim)
     freeing = freeing + 1
-    local size = run.size or 0
-    tally(in_time and 'returned' or 'expired', run, freed * size)
-    tally('used', run, (run.count - freed) * size)
+    tally(in_time and 'returned' or 'expired', run, freed * run.size)
+    tally('used', run, (run.count - freed) * run.size)
     if in_time and run.paid ~= '' and freed > 0 then
       refunds[#refunds + 1] = { tier = run.paid, count = freed, size = run.size }
     end

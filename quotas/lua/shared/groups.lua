@@ -13,7 +13,7 @@ do
     for _, group in ipairs(groups) do
       local own = both(group[POSITIONS], positions)
       if own ~= '' then
-        found[#found + 1] = { own, group[TRIES], group[DUE_MS], group[FIRST_MS], group[5], group[6] or false }
+        found[#found + 1] = { own, group[TRIES], group[DUE_MS], group[FIRST_MS], group[5], group[6] }
       end
     end
     return found

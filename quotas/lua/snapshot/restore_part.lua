@@ -8,8 +8,6 @@
 
 -- include: writers.lua
 -- include: task_index.lua
--- include: task_end.lua
--- include: clock.lua
 -- include: pauses.lua
 -- include: keep_flow.lua
 
@@ -22,15 +20,6 @@ local function put_fields(key, first)
   end
 end
 
--- Keeps a tombstone for the full time, without messages. Versions before 0.2.0 kept tombstones for eight days, with
--- their messages.
-local function keep_tombstone(task, kept_ms)
-  local ended_ms = tonumber(redis.call('HGET', task_key(task), 'finished_ms') or 0)
-  local remaining_ms = math.min(ended_ms + TOMBSTONE_MS - now_ms(), TOMBSTONE_MS)
-  redis.call('PEXPIRE', task_key(task), int_text(math.max(kept_ms, remaining_ms)))
-  drop_messages(task)
-end
-
 -- Writes a task. Deletes its existing state first, which may come from a newer snapshot that turned out unreadable.
 function put.task(task, kept_ms)
   share_of_lane(task, '', 0)
@@ -38,7 +27,7 @@ function put.task(task, kept_ms)
   redis.call('UNLINK', task_key(task), open_key(task))
   put_fields(task_key(task), 5)
   reindex(task)
-  if tonumber(kept_ms) > 0 then keep_tombstone(task, tonumber(kept_ms)) end
+  if tonumber(kept_ms) > 0 then redis.call('PEXPIRE', task_key(task), kept_ms) end
 end
 
 function put.bits(task, writer, offset, bits)

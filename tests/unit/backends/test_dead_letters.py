@@ -13,7 +13,6 @@ from backends.redis.view import SET_APART, WITHOUT_TASK
 from dispatcher.model.errors import Unreachable
 from dispatcher.ports import DeadLetter, StoredRecord
 from dispatcher.wire.topics import Topics
-from producers.outcomes.letter_rows import LetterRow, target_of
 from tests.contract.registry_records import position
 from tests.records import dead_letter
 from tests.unit.backends.raw_client import Client
@@ -41,16 +40,14 @@ def test_one_that_cannot_be_read_is_passed_over(
 @pytest.mark.parametrize(
     "name", ["33 lists", "33 maps", "985 lists", "2,000 lists", "an extension", "a key that is none"]
 )
-def test_one_whose_variables_cannot_be_read_is_shown_without_them_and_not_replayed(
-    monkeypatch: pytest.MonkeyPatch, name: str
+def test_a_letter_whose_variables_cannot_be_read_is_skipped(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, name: str
 ) -> None:
     whole = dead_letter("t", ["a", "b"], variables=[None, {"name": UNREADABLE[name]}], first_call_ms=7)
     records = [StoredRecord("1", msgspec.msgpack.encode(whole), "t")]
     monkeypatch.setattr(dead_letter_topic, "TopicReader", lambda *_, **__: fakes.Topic(records).open(None))
-    (letter,) = at(400, lambda: list(read_dead_letters(None, Topics(), "t")))
-    assert msgspec.structs.replace(letter, body=b"") == msgspec.structs.replace(whole, variables=None)
-    assert letter.is_set_apart
-    assert not LetterRow(letter, target_of(letter, 0)).is_replayable
+    assert at(400, lambda: list(read_dead_letters(None, Topics(), "t"))) == []
+    assert "A dead letter at 1 cannot be read and is skipped" in caplog.text
 
 
 def letters_of(client: Client) -> list[DeadLetter]:

@@ -86,7 +86,7 @@ class RawProducer(SilentProducer):
 
 
 def envelopes(*sequences: int) -> list[Envelope]:
-    return [envelope(sequence, task="moved", attempt=1) for sequence in sequences]
+    return [envelope(sequence, task="moved") for sequence in sequences]
 
 
 @contextmanager

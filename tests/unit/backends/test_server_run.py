@@ -41,8 +41,6 @@ def test_a_server_that_says_less_is_used() -> None:
         (PRIMARY, b"abc", b"", False),
         (PRIMARY, b"other", b"", True),
         (PRIMARY, None, None, False),  # there is no view
-        (PRIMARY, b"abc", None, False),  # a view of an older version
-        (PROMOTED, b"abc", None, False),
         (PROMOTED, b"abc", b"ffff:1636", False),
         (PROMOTED, b"abc", b"", True),  # it was a replica meanwhile
         (PROMOTED, b"abc", b"eeee:1636", True),

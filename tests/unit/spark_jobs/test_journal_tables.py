@@ -130,7 +130,7 @@ def test_what_a_suspected_flow_reported_in_that_minute_is_left_out(
         assert sorted(row.target for row in rows) == sorted(found)
 
 
-def test_files_of_older_versions_get_the_columns_of_today_when_they_are_merged() -> None:
+def test_files_that_lack_columns_of_this_version_get_them_when_they_are_merged() -> None:
     old = pa.RecordBatch.from_pylist(
         [{"target": "tok-1", "channel": "push", "app": "shop", "task": "t", "at": datetime.now(UTC)}]
     )

@@ -14,10 +14,10 @@
 -- include: longest_claim.lua
 -- include: view_run.lua
 
-local key, promotion = P .. ':epoch', ARGV[4] or ''
+local key, promotion = P .. ':epoch', ARGV[4]
 local got = redis.call('HMGET', key, 'id', 'run_id', 'partitions', 'claim_ms', 'promotion', 'deposed')
 if not got[1] then return 0 end
-if got[2] == ARGV[2] and (promotion == '' or not got[5] or got[5] == promotion) then return 0 end
+if got[2] == ARGV[2] and (promotion == '' or got[5] == promotion) then return 0 end
 local claims_end_ms = tonumber(ARGV[1]) + math.max(tonumber(ARGV[3]), tonumber(got[4] or 0)) + REPORT_MS
 local number = math.max(number_of(got[1]), number_of(got[6] or '')) + 1
 redis.call('HSET', key, 'id', view_of(got[1]) .. '.' .. int_text(number) .. '-' .. ARGV[2], 'run_id', ARGV[2],
