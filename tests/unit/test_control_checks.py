@@ -9,7 +9,6 @@ from dispatcher.model.errors import Malformed
 from dispatcher.wire.checks.control_checks import CHECKS, read_control
 from dispatcher.wire.control import FORMAT, ControlRecord, Restated, TaskRecord, encode_control
 from tests.contract.registry_records import change, position, sealed, setting, task_record
-from tests.formats.frozen import VERSIONS, frozen
 
 encode = msgspec.msgpack.Encoder().encode
 THIRTY_DIGITS = "1" * 30
@@ -24,12 +23,6 @@ def passed_over(record: ControlRecord | bytes) -> str:
 
 def restated(record: Any, at: str = position(1)) -> Restated:
     return Restated(FORMAT, at, msgspec.Raw(encode(record)))
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_every_record_of_an_older_version_makes_sense(version: str) -> None:
-    for one in frozen(version, "control"):
-        assert read_control("here", one.body)
 
 
 def test_a_restated_record_is_read_as_if_it_stood_where_it_first_did() -> None:
