@@ -9,7 +9,7 @@ from math import ceil
 
 from msgspec.structs import replace
 
-from dispatcher.wire.outcome import UNSENT, ClaimsEnded, Mixed, Outcome, OutcomeRecord, Outcomes, Run
+from dispatcher.wire.outcome import UNSENT, ClaimsEnded, Mixed, OutcomeRecord, Outcomes, Run
 
 CALL_COST = 550
 """Maximum cost of the records in a call; workers write no record that costs more."""
@@ -50,15 +50,6 @@ def cut(record: OutcomeRecord) -> Iterator[OutcomeRecord]:
             yield replace(record, claims=record.claims[at : at + at_once])
 
 
-def one_by_one(record: Outcomes) -> Outcomes:
-    """Return the record with its runs without a final outcome as mixed envelopes, which have the same cost."""
-    final = [run for run in record.runs if run.code < len(Outcome)]
-    if len(final) == len(record.runs):
-        return record
-    mixed = [one for run in record.runs if run.code >= len(Outcome) for one in _each(run)]
-    return replace(record, runs=final, mixed=[*mixed, *record.mixed])
-
-
 def _cut_outcomes(record: Outcomes) -> Iterator[Outcomes]:
     runs: list[Run] = []
     mixed: list[Mixed] = []
@@ -84,17 +75,9 @@ def _cut_run(run: Run) -> Iterator[Run]:
 
 def _fixed_cost(record: Outcomes) -> int:
     """Return the cost of a record apart from its envelopes."""
-    unsent = any(UNSENT in one.codes for one in record.mixed) or any(run.code == UNSENT for run in record.runs)
+    unsent = any(UNSENT in one.codes for one in record.mixed)
     return _RECORD_COST + _REFUND_COST * unsent
 
 
 def _cost_of_part(part: Run | Mixed) -> int:
     return ceil(part.count / _RUN_ENVELOPES) if isinstance(part, Run) else 1
-
-
-def _each(run: Run) -> Iterator[Mixed]:
-    codes = bytes((run.code,)) * run.size
-    for sequence in range(run.first, run.first + run.count):
-        yield Mixed(
-            writer=run.writer, attempt=run.attempt, sequence=sequence, size=run.size, positions=None, codes=codes
-        )

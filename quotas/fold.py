@@ -8,7 +8,7 @@ import msgspec
 from backends.redis.client import lua_folder
 from backends.redis.skipped_records import note_of
 from backends.redis.view import RedisView
-from dispatcher.fold_cost import CALL_COST, cost_of, cut, one_by_one
+from dispatcher.fold_cost import CALL_COST, cost_of, cut
 from dispatcher.model.errors import Malformed
 from dispatcher.ports import FoldResult
 from dispatcher.wire.groups import MAX_TRIES, TargetGroup, groups_within
@@ -85,7 +85,7 @@ class RedisFold:
         except Malformed as error:
             yield 1, _encode(["?", position, note_of(self._reader, error.cause)])
             return
-        for part in cut(one_by_one(record) if isinstance(record, Outcomes) else record):
+        for part in cut(record):
             yield cost_of(part), _for_script(part)
 
 

@@ -94,7 +94,6 @@ Attempt = Annotated[int, Meta(ge=0, lt=ATTEMPT_LIMIT)]
 Sequence = Annotated[int, Meta(ge=0, le=MAX_SEQUENCE)]
 Size = Annotated[int, Meta(ge=0, le=MAX_CHUNK)]
 Positions = Annotated[list[Annotated[int, Meta(ge=0, lt=MAX_CHUNK)]], Meta(max_length=MAX_CHUNK)]
-Code = Annotated[int, Meta(ge=0, le=RETRY)]
 FinalCode = Annotated[int, Meta(ge=0, lt=len(Outcome))]
 
 
@@ -106,7 +105,7 @@ class Run(msgspec.Struct, array_like=True, frozen=True, gc=False, kw_only=True):
     first: Sequence
     count: Annotated[int, Meta(ge=1, le=MAX_ENVELOPES)]
     size: Size
-    code: Code
+    code: FinalCode
 
 
 class Mixed(msgspec.Struct, array_like=True, frozen=True, gc=False, kw_only=True):

@@ -34,8 +34,7 @@ Piece = Run | PartialOutcome
 def final_pieces(record: Outcomes) -> Iterator[Piece]:
     """Yield all final outcomes of a record, whether or not they are the first of their targets."""
     for run in record.runs:
-        if run.code < _FINAL:
-            yield from _cut(run, run.first, run.first + run.count)
+        yield from _cut(run, run.first, run.first + run.count)
     for mixed in record.mixed:
         final_codes = {position: code for position, code in _results(mixed) if code < _FINAL}
         if final_codes:
@@ -155,7 +154,7 @@ class FirstOutcomes:
         if task.closed:
             return
         for run in record.runs:
-            if run.code < _FINAL and run.size:
+            if run.size:
                 yield from task.writer(run.writer).run(run)
         for mixed in record.mixed:
             yield from task.writer(mixed.writer).mixed(mixed)

@@ -51,6 +51,7 @@ NONSENSE = [
     encode_record(CloseTask(1, "t", -1, 5)),
     encode_record(outcomes("t", run(-1, 2))),
     encode_record(outcomes("t", run(1 << 32, 1))),
+    encode_record(outcomes("t", run(0, 1, RETRY))),
     encode_record(outcomes("t", run(0, 1, 200))),
     encode_record(outcomes("t", mixed(0, [0, 200]))),
     encode_record(outcomes("t", mixed(-1, [0]))),
