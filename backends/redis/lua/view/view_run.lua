@@ -1,6 +1,6 @@
 -- library
 -- The id of an epoch is VIEW, and after restarts or failovers VIEW.NUMBER-RUN: how many there were, and the run id of
--- the last. Before 0.3 it was VIEW.RUN.
+-- the last.
 
 local function view_of(epoch)
   return string.match(epoch, '^[^.]*')
