@@ -1,11 +1,10 @@
 """The lanes of a worker: attach, detach, drain into buffers, and track the resulting demand."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from dispatcher.engine.buffers import ASKED, CREDIT, WAITING, LaneBuffer
 from dispatcher.engine.runs import EnvelopeRun
 from dispatcher.engine.shared import EnginePart, Shared
-from dispatcher.model.tier import Tier
 from dispatcher.ports import Delivery, LaneInfo
 from dispatcher.scheduling.scheduler import Scheduler
 from dispatcher.wire.lease import GivenBack
@@ -19,164 +18,63 @@ DRAIN_AGAIN_S = 0.005
 """Delay before the next drain of a lane that claims to have something and yields nothing."""
 
 
-class WorkingSet(EnginePart):
-    """The lane buffers of a worker, and the demand in them."""
+class Draining(EnginePart):
+    """Drains lanes into their buffers, as far as there is room.
+
+    The lane that delivered least for its weight comes first, so shares hold even if receiving is the bottleneck.
+    """
 
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
-        self.lanes: dict[str, LaneBuffer] = {}
-        """By name."""
-        self.with_demand: dict[str, LaneBuffer] = {}
-        """Lanes with something to ask for now, by name."""
-        self.woken = False
-        """True if one of them had nothing to ask for until now."""
-        self.eager = False
-        """True if one of them is not short of credit; the worker has only not asked for it yet."""
-        self.given_back: list[GivenBack] = []
-        """Granted envelopes to be returned to the ledger."""
+        self.scheduler: Scheduler[LaneBuffer] = Scheduler()
+        """Lanes that may have something to drain and, as far as we know, have room for it."""
+        self.large_lanes = 1
+        """Number of lanes that may hold many targets."""
         self._port = shared.ports.lanes
         self._totals = shared.stats.buffers
         self._held = shared.held
-        self._drains: Scheduler[LaneBuffer] = Scheduler()
-        """Lanes that may have something to drain and, as far as we know, have room for it."""
-        self._large_lanes = 1
-        """Number of lanes that may hold many targets."""
         self._over_budget: dict[str, LaneBuffer] = {}
         """Lanes that were refused because the budget of all lanes was used up."""
         self._blocked: set[LaneBuffer] = set()
         """Lanes whose task has no room; each is checked again after a while."""
-        self._without_room: dict[str, LaneBuffer] = {}
-        """By task: its lane, from which nothing is asked for until outcomes of the task are stored."""
-        self._reopen: dict[str, LaneInfo] = {}
-        """Closing lanes that are to be attached again once they are detached."""
-        self._timers.at(self._clock.monotonic_s() + self._settings.attach_again_s, self._attach_again)
 
-    # ------------------------------------------------------------- which lanes
-    def change(self, infos: Sequence[LaneInfo]) -> list[LaneBuffer]:
-        """Hold exactly these lanes. Return those whose tier or weight changed."""
-        by_name = {info.name: info for info in infos}
-        changed = []
-        self._reopen.clear()
-        for lane in [lane for name, lane in self.lanes.items() if name not in by_name]:
-            self.close(lane)
-        for info in infos:
-            lane_or_none = self.lanes.get(info.name)
-            if lane_or_none is None:
-                self._attach(info)
-            elif lane_or_none.closing:
-                self._reopen[info.name] = info
-            elif info is not lane_or_none.info and self._update(lane_or_none, info):
-                changed.append(lane_or_none)
-        self._large_lanes = max(1, sum(not lane.info.nearly_empty for lane in self.lanes.values()))
-        return changed
-
-    def close_all(self) -> None:
-        self._reopen.clear()
-        for lane in list(self.lanes.values()):
-            self.close(lane)
-
-    def close(self, lane: LaneBuffer) -> None:
-        """Close a lane: send nothing new from it, and detach it once everything under way is settled."""
-        if lane.closing:
-            return
-        self.unpark(lane)
-        self._drains.leave(lane.drain)
-        self._over_budget.pop(lane.name, None)
-        self.with_demand.pop(lane.name, None)
-        for part in lane.close():
-            self._report_unsent(lane, part)
-        self.detach_if_done(lane)
-
-    def detach_if_done(self, lane: LaneBuffer) -> None:
-        """Detach a closing lane once nothing of it is under way."""
-        if lane.closing and lane.is_settled and self.lanes.get(lane.name) is lane:
-            self._detach(lane.name)
-            info = self._reopen.pop(lane.name, None)
-            if info is not None:
-                self._attach(info)
-
-    def detach_all(self) -> None:
-        """Detach all lanes at once. Unacked envelopes are delivered to other workers."""
-        for name in list(self.lanes):
-            self._detach(name)
-
-    def _attach(self, info: LaneInfo) -> None:
-        self.lanes[info.name] = LaneBuffer(info, self._drains, self._totals, self._held)
-        self._stats.lanes = len(self.lanes)
-        self._port.attach(info, self._prefetch(info))
-
-    def _detach(self, name: str) -> None:
-        self._port.detach(name)
-        del self.lanes[name]
-        self._stats.lanes = len(self.lanes)
-
-    def _prefetch(self, info: LaneInfo) -> int:
-        return 0 if info.nearly_empty else self._settings.prefetch_targets
-
-    def _attach_again(self) -> None:
-        """Attach lanes that have delivered nothing yet. Such a lane may have been missing before, and may exist now."""
-        for lane in self.lanes.values():
-            if not lane.delivered and not lane.closing:
-                self._port.attach(lane.info, self._prefetch(lane.info))
-        self._timers.at(self._clock.monotonic_s() + self._settings.attach_again_s, self._attach_again)
-
-    def _update(self, lane: LaneBuffer, info: LaneInfo) -> bool:
-        self.unpark(lane)
-        before = lane.info
-        lane.update(info)
-        if info == before:
-            return False
-        if before.nearly_empty != info.nearly_empty:
-            self._port.attach(info, self._prefetch(info))
-        self._drains.change(lane.drain, lane.tier, max(1, info.weight))
-        return True
-
-    # ------------------------------------------------------------- draining
-    def ready(self, name: str) -> None:
-        """Record that the lane has something to drain."""
-        lane = self.lanes.get(name)
-        if lane is not None and not lane.closing:
-            lane.announce()
-            self.mark_drainable(lane)
-
-    def mark_drainable(self, lane: LaneBuffer) -> None:
+    def mark(self, lane: LaneBuffer) -> None:
         """Queue the lane for draining: it may have something, and its buffer has room again."""
         if lane.ready and not lane.closing:
-            self._drains.enter(lane.drain)
+            self.scheduler.enter(lane.drain)
 
-    def set_tier_weights(self, weights: Mapping[Tier, int]) -> None:
-        """Set the shares of the tiers. They apply to receiving when receiving is the bottleneck."""
-        self._drains.set_tier_weights(weights)
+    def forget(self, lane: LaneBuffer) -> None:
+        """Drain nothing more from the lane."""
+        self.scheduler.leave(lane.drain)
+        self._over_budget.pop(lane.name, None)
 
-    def fill(self, now_s: float) -> bool:
+    def fill(self, now_s: float, received: Callable[[LaneBuffer], None]) -> bool:
         """Drain lanes that have something to drain and room for it. Return whether more must be done at once.
 
-        The lane that delivered least for its weight comes first, so shares hold even if receiving is the bottleneck.
+        received: called with each lane that yielded something.
         """
-        if self._without_room:
-            self._bring_back()
         count = 0
         totals = self._totals
         if self._over_budget and totals.targets_in_memory < 0.9 * self._settings.budget_targets:
             for lane in self._over_budget.values():
-                self.mark_drainable(lane)
+                self.mark(lane)
             self._over_budget.clear()
         max_targets = totals.targets_in_memory + TARGETS_AT_ONCE
         while count < DRAINED_AT_ONCE and totals.targets_in_memory < max_targets:
-            entry = self._drains.pick()
+            entry = self.scheduler.pick()
             if entry is None:
                 return False
             room = self._room(entry.item, now_s)
             entry.item.set_filling(filling=room > 0)
             if room > 0:
-                count += self._drain(entry.item, room)
+                count += self._drain(entry.item, room, received)
             else:
-                self._drains.leave(entry)
+                self.scheduler.leave(entry)
         return True
 
     def _room(self, lane: LaneBuffer, now_s: float) -> int:
         settings, chunk = self._settings, lane.info.chunk
-        roomy = min(settings.lane_roomy_targets, settings.budget_targets // (2 * self._large_lanes))
+        roomy = min(settings.lane_roomy_targets, settings.budget_targets // (2 * self.large_lanes))
         limit = min(settings.lane_ceiling_targets, 2 * lane.grants.recent(now_s))
         limit = max(limit, settings.lane_floor_targets, roomy, chunk)
         buffered = lane.targets[WAITING] + lane.targets[ASKED] + lane.targets[CREDIT]
@@ -211,19 +109,19 @@ class WorkingSet(EnginePart):
 
     def _unblock(self, lane: LaneBuffer) -> None:
         self._blocked.discard(lane)
-        self.mark_drainable(lane)
+        self.mark(lane)
 
-    def _drain(self, lane: LaneBuffer, room: int) -> int:
+    def _drain(self, lane: LaneBuffer, room: int, received: Callable[[LaneBuffer], None]) -> int:
         """Drain one quantum from the lane. Return the number of envelopes."""
         deliveries, empty = self._port.drain(lane.name, min(room, _quantum(lane)))
         if deliveries:
-            self._drains.charge(lane.drain, self._take(lane, deliveries))
-            self.note(lane)
+            self.scheduler.charge(lane.drain, self._take(lane, deliveries))
+            received(lane)
         if empty or not deliveries:
             lane.drained(empty=empty)
-            self._drains.leave(lane.drain)
+            self.scheduler.leave(lane.drain)
         if not empty and not deliveries:
-            self._timers.at(self._clock.monotonic_s() + DRAIN_AGAIN_S, lambda: self.mark_drainable(lane))
+            self._timers.at(self._clock.monotonic_s() + DRAIN_AGAIN_S, lambda: self.mark(lane))
         return len(deliveries)
 
     def _take(self, lane: LaneBuffer, deliveries: Sequence[Delivery]) -> int:
@@ -235,6 +133,125 @@ class WorkingSet(EnginePart):
         received_ms = wall_ms - (self._clock.monotonic_s() - first.received_s) * 1000
         stats.stages["received"].add(received_ms - first.envelope.published_ms, len(deliveries))
         return targets
+
+
+class WorkingSet(EnginePart):
+    """The lane buffers of a worker, and the demand in them."""
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self.lanes: dict[str, LaneBuffer] = {}
+        """By name."""
+        self.with_demand: dict[str, LaneBuffer] = {}
+        """Lanes with something to ask for now, by name."""
+        self.woken = False
+        """True if one of them had nothing to ask for until now."""
+        self.eager = False
+        """True if one of them is not short of credit; the worker has only not asked for it yet."""
+        self.given_back: list[GivenBack] = []
+        """Granted envelopes to be returned to the ledger."""
+        self._port = shared.ports.lanes
+        self._totals = shared.stats.buffers
+        self._held = shared.held
+        self.drains = Draining(shared)
+        self._without_room: dict[str, LaneBuffer] = {}
+        """By task: its lane, from which nothing is asked for until outcomes of the task are stored."""
+        self._reopen: dict[str, LaneInfo] = {}
+        """Closing lanes that are to be attached again once they are detached."""
+        self._timers.at(self._clock.monotonic_s() + self._settings.attach_again_s, self._attach_again)
+
+    # ------------------------------------------------------------- which lanes
+    def change(self, infos: Sequence[LaneInfo]) -> list[LaneBuffer]:
+        """Hold exactly these lanes. Return those whose tier or weight changed."""
+        by_name = {info.name: info for info in infos}
+        changed = []
+        self._reopen.clear()
+        for lane in [lane for name, lane in self.lanes.items() if name not in by_name]:
+            self.close(lane)
+        for info in infos:
+            lane_or_none = self.lanes.get(info.name)
+            if lane_or_none is None:
+                self._attach(info)
+            elif lane_or_none.closing:
+                self._reopen[info.name] = info
+            elif info is not lane_or_none.info and self._update(lane_or_none, info):
+                changed.append(lane_or_none)
+        self.drains.large_lanes = max(1, sum(not lane.info.nearly_empty for lane in self.lanes.values()))
+        return changed
+
+    def close_all(self) -> None:
+        self._reopen.clear()
+        for lane in list(self.lanes.values()):
+            self.close(lane)
+
+    def close(self, lane: LaneBuffer) -> None:
+        """Close a lane: send nothing new from it, and detach it once everything under way is settled."""
+        if lane.closing:
+            return
+        self.unpark(lane)
+        self.drains.forget(lane)
+        self.with_demand.pop(lane.name, None)
+        for part in lane.close():
+            self._report_unsent(lane, part)
+        self.detach_if_done(lane)
+
+    def detach_if_done(self, lane: LaneBuffer) -> None:
+        """Detach a closing lane once nothing of it is under way."""
+        if lane.closing and lane.is_settled and self.lanes.get(lane.name) is lane:
+            self._detach(lane.name)
+            info = self._reopen.pop(lane.name, None)
+            if info is not None:
+                self._attach(info)
+
+    def detach_all(self) -> None:
+        """Detach all lanes at once. Unacked envelopes are delivered to other workers."""
+        for name in list(self.lanes):
+            self._detach(name)
+
+    def _attach(self, info: LaneInfo) -> None:
+        self.lanes[info.name] = LaneBuffer(info, self.drains.scheduler, self._totals, self._held)
+        self._stats.lanes = len(self.lanes)
+        self._port.attach(info, self._prefetch(info))
+
+    def _detach(self, name: str) -> None:
+        self._port.detach(name)
+        del self.lanes[name]
+        self._stats.lanes = len(self.lanes)
+
+    def _prefetch(self, info: LaneInfo) -> int:
+        return 0 if info.nearly_empty else self._settings.prefetch_targets
+
+    def _attach_again(self) -> None:
+        """Attach lanes that have delivered nothing yet. Such a lane may have been missing before, and may exist now."""
+        for lane in self.lanes.values():
+            if not lane.delivered and not lane.closing:
+                self._port.attach(lane.info, self._prefetch(lane.info))
+        self._timers.at(self._clock.monotonic_s() + self._settings.attach_again_s, self._attach_again)
+
+    def _update(self, lane: LaneBuffer, info: LaneInfo) -> bool:
+        self.unpark(lane)
+        before = lane.info
+        lane.update(info)
+        if info == before:
+            return False
+        if before.nearly_empty != info.nearly_empty:
+            self._port.attach(info, self._prefetch(info))
+        self.drains.scheduler.change(lane.drain, lane.tier, max(1, info.weight))
+        return True
+
+    # ------------------------------------------------------------- draining
+    def ready(self, name: str) -> None:
+        """Record that the lane has something to drain."""
+        lane = self.lanes.get(name)
+        if lane is not None and not lane.closing:
+            lane.announce()
+            self.drains.mark(lane)
+
+    def fill(self, now_s: float) -> bool:
+        """Drain lanes that have something to drain and room for it. Return whether more must be done at once."""
+        if self._without_room:
+            self._bring_back()
+        return self.drains.fill(now_s, self.note)
 
     # ------------------------------------------------------------- demand
     def note(self, lane: LaneBuffer, *, wake: bool = True) -> None:
@@ -305,7 +322,7 @@ class WorkingSet(EnginePart):
     def _return(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
         self._port.give_back(lane.name, part.deliveries)
         lane.drop(part)
-        self.mark_drainable(lane)
+        self.drains.mark(lane)
 
     def wait_for_room(self, lane: LaneBuffer) -> None:
         """Ask for nothing more from the lane of one task until the task has room among the unsettled targets."""
@@ -323,7 +340,7 @@ class WorkingSet(EnginePart):
             return
         lane.put_back(part)
         self.note(lane, wake=False)
-        self.mark_drainable(lane)
+        self.drains.mark(lane)
 
     def give_back(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
         """Give a grant back unsent: report it to the ledger and ask for it again. Call this from the last run to the
@@ -351,7 +368,7 @@ class WorkingSet(EnginePart):
     def take_out(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
         """Take a run out of the buffer, for settling."""
         lane.take_out(part)
-        self.mark_drainable(lane)
+        self.drains.mark(lane)
 
     def return_unsent(self, lane: LaneBuffer, part: EnvelopeRun, now_s: float) -> None:
         """Take a run back that its channel has not begun, and give its grant back.
@@ -379,7 +396,7 @@ class WorkingSet(EnginePart):
         self._port.ack(lane.name, deliveries)
         lane.ack(targets)
         self._stats.acked += len(deliveries)
-        self.mark_drainable(lane)
+        self.drains.mark(lane)
         self.detach_if_done(lane)
 
 

@@ -268,7 +268,7 @@ class Leases(EnginePart):
         if len(answer.tier_weights) == len(TIERS):
             self._weights = {tier: max(1, weight) for tier, weight in zip(TIERS, answer.tier_weights, strict=True)}
             self._sending.scheduler.set_tier_weights(self._weights)
-            self._working.set_tier_weights(self._weights)
+            self._working.drains.scheduler.set_tier_weights(self._weights)
 
     def _not_ready(self, asked: list[LaneBuffer], now_s: float) -> None:
         """Put everything back, and wait longer before each next call: the view is empty or being rebuilt."""
@@ -324,7 +324,7 @@ class _LaneReader:
         if self._park:
             working.park(lane)
             working.note(lane)
-        working.mark_drainable(lane)
+        working.drains.mark(lane)
         working.detach_if_done(lane)
 
     def _piece(self, part: EnvelopeRun, piece: Piece) -> None:

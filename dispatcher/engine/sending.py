@@ -209,7 +209,7 @@ class Sending(EnginePart):
         batch.sent_s = now_s
         if not self._count_load(batch, 1):
             self.scheduler.close(batch.flow)
-        self._working.mark_drainable(batch.buffer)
+        self._working.drains.mark(batch.buffer)
         self._under_way[id(batch)] = batch
         self._courier.send(batch, self._report)
 
