@@ -342,9 +342,9 @@ def report(outcomes: int, master: str) -> Benchmark:
 
     Shows the seconds after the session's start, CPU and memory. Needs no servers.
     """
-    from benchmarks.report import run
+    from benchmarks.table_jobs import measure_report
 
-    return f"report {outcomes}", lambda _settings, seed: run(outcomes, master, seed, say)
+    return f"report {outcomes}", lambda _settings, seed: measure_report(outcomes, master, seed, say)
 
 
 @bench.command()
@@ -356,9 +356,9 @@ def reconcile(targets: int, master: str) -> Benchmark:
 
     Shows the seconds after the session's start, CPU and memory. Needs no servers.
     """
-    from benchmarks.reconcile import run
+    from benchmarks.table_jobs import measure_reconcile
 
-    return f"reconcile {targets}", lambda _settings, seed: run(targets, master, seed, say)
+    return f"reconcile {targets}", lambda _settings, seed: measure_reconcile(targets, master, seed, say)
 
 
 @bench.command()

@@ -82,7 +82,7 @@ def machine() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "cpu": model,
         "memory_gib": round(memory_gib, 1),
-        "system": platform.system() + " " + platform.release(),
+        "system": f"{platform.system()} {platform.release().partition('-')[0]}",
         "python": platform.python_version(),
     }
 

@@ -29,7 +29,7 @@ from tests.unit.spark_jobs.journal_world import (
 pytest.importorskip("pyarrow")
 import numpy as np
 
-from benchmarks.reconcile import check
+from benchmarks.table_jobs import check
 from lab.synthetic import journal as synthetic_journal
 from spark_jobs.journal.log import CommitChange
 from spark_jobs.reconcile.differences import NO_OUTCOME, NOT_IN_AUDIENCE, SENT_TWICE, TWICE, odd
