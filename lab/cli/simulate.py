@@ -1,5 +1,6 @@
 """`fairlane simulate`: scheduler, engine and ledger as they ship, under a virtual clock; no server is needed."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -136,12 +137,12 @@ def _verdict(result: "Result") -> int:
 def _many(name: str, first: int, count: int, processes: int, output: str, *, pictures: bool) -> int:
     import msgspec
 
-    from lab.simulator.run.many import Seeds, run_many, scenario_for
+    from lab.simulator.run.many import run_many, scenario_for
 
     if output == "html" or pictures:
         raise click.UsageError("--seeds prints a table or JSON; a picture shows a single run.")
     scenario_for(name, first)
-    results = run_many(Seeds(name, first, count, processes), say)
+    results = run_many(name, range(first, first + count), processes or os.cpu_count() or 1, say)
     document = msgspec.to_builtins(results)
     row = {key: value for key, value in document.items() if key not in ("format", "bad")}
     Output(output == "json").emit_document(document, [{**row, "bad": len(results.bad)}])
