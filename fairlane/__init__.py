@@ -71,5 +71,29 @@ __all__ = [
 ]
 
 
+_NAMES = {
+    "dispatcher.analysis.why": ("Why",),
+    "dispatcher.model.pools": ("Cap", "Limits"),
+    "dispatcher.model.task": ("PushTask", "Target"),
+    "dispatcher.model.tier": ("Tier",),
+    "dispatcher.model.view": ("Globals", "TargetCounts", "TaskView", "WorkerBeat"),
+    "fairlane.settings": ("Settings",),
+    "producers.client": ("AsyncPushClient", "Audience", "PushClient"),
+    "producers.control.controls": ("Cancelled", "Edit"),
+    "producers.control.service_controls": ("ServiceControls",),
+    "producers.control.steering": ("BulkResult", "Plan"),
+    "producers.control.task_changes": ("Changes", "TaskFilter"),
+    "producers.handle": ("AsyncTaskHandle", "TaskHandle"),
+    "producers.outcomes.dead_letters": ("AsyncDeadLetterBox", "DeadLetterBox"),
+    "producers.outcomes.record": ("ReasonGroup", "TargetFilter", "TargetRecord"),
+    "producers.outcomes.replay": ("Replay",),
+    "producers.submit.many": ("Submitted",),
+    "producers.submit.report": ("SubmitProgress", "SubmitResult"),
+    "producers.submit.validation": ("Refusal",),
+}
+"""By the module that defines them."""
+
 if not TYPE_CHECKING:  # type checkers report a name that is not listed above
-    __getattr__, __dir__ = public_module(__name__, __all__)
+    __getattr__, __dir__ = public_module(
+        __name__, __all__, {name: home for home, names in _NAMES.items() for name in names}
+    )

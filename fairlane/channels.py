@@ -28,5 +28,11 @@ __all__ = [
 ]
 
 
+_HOMES = dict.fromkeys(__all__, "dispatcher.wire.outcome") | {
+    "BatchChannel": "dispatcher.ports",
+    "BlockingChannel": "consumers.delivery.channels.blocking",
+    "Envelope": "dispatcher.wire.envelope",
+}
+
 if not TYPE_CHECKING:  # type checkers report a name that is not listed above
-    __getattr__, __dir__ = public_module(__name__, __all__)
+    __getattr__, __dir__ = public_module(__name__, __all__, _HOMES)

@@ -37,4 +37,4 @@ __all__ = [
 
 
 if not TYPE_CHECKING:  # type checkers report a name that is not listed above
-    __getattr__, __dir__ = public_module(__name__, __all__)
+    __getattr__, __dir__ = public_module(__name__, __all__, dict.fromkeys(__all__, "dispatcher.model.errors"))
