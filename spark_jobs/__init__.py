@@ -13,8 +13,9 @@ tables of the outcome journal.
 Names are imported on first use: pyspark is an extra, and nothing needs it earlier.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from fairlane.public_names import public_module
 
 if TYPE_CHECKING:
     from spark_jobs.journal.job import Journal as Journal
@@ -22,14 +23,6 @@ if TYPE_CHECKING:
     from spark_jobs.session.session import SessionSettings as SessionSettings
     from spark_jobs.session.session import make_session as make_session
     from spark_jobs.session.session import register as register
-
-_HOMES = {
-    "Journal": "spark_jobs.journal.job",
-    "JournalOptions": "spark_jobs.journal.job",
-    "SessionSettings": "spark_jobs.session.session",
-    "make_session": "spark_jobs.session.session",
-    "register": "spark_jobs.session.session",
-}
 
 __all__ = [
     "Journal",
@@ -39,10 +32,9 @@ __all__ = [
     "register",
 ]
 
+_HOMES = dict.fromkeys(__all__, "spark_jobs.session.session") | dict.fromkeys(
+    ("Journal", "JournalOptions"), "spark_jobs.journal.job"
+)
 
-def __getattr__(name: str) -> object:
-    """Import a public name from its home on first use."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(_HOMES[name]), name)
-    return value
+if not TYPE_CHECKING:  # type checkers report a name that is not listed above
+    __getattr__, __dir__ = public_module(__name__, __all__, _HOMES)
