@@ -103,8 +103,16 @@ def measure_all(names: Sequence[str]) -> list[str]:
             document["measured"][name] = about | entry
         else:
             failed.append(name)
-        RESULTS.write_text(json.dumps(document, indent=1) + "\n")
+        _store(document)
     return failed
+
+
+def _store(document: dict[str, Any]) -> None:
+    """Write the file with a line for each measure, so that a run changes only the lines of its measures."""
+    about = json.dumps({name: value for name, value in document.items() if name != "measured"})
+    measured = sorted(document["measured"].items())
+    lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(entry)}" for name, entry in measured)
+    RESULTS.write_text(f'{about[:-1]}, "measured": {{\n{lines}\n}}}}\n')
 
 
 def _figures(arguments: str) -> dict[str, dict[str, float]]:
