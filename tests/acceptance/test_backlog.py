@@ -102,7 +102,7 @@ def test_without_snapshots_it_says_what_makes_them(alone: CommandLine) -> None:
 
 def test_without_java_it_says_how_to_get_it(alone: CommandLine) -> None:
     result = alone("backlog", "report", env={"JAVA_HOME": "/nowhere"})
-    assert result.code == 1
+    assert result.code == 2
     assert result.err.startswith("fairlane: Spark needs Java, which was not found. Install Java 17")
 
 
@@ -111,7 +111,7 @@ def test_without_the_packages_it_says_how_to_get_them(alone: CommandLine) -> Non
     for command in ("report", "snapshot"):
         result = alone("backlog", command, env={"PYTHONPATH": str(alone.folder)})
         how = "Run `pip install 'PATH[spark]'`, where PATH is Fairlane's checkout."
-        assert (result.code, result.err) == (1, f"fairlane: This needs pyarrow installed. {how}\n")
+        assert (result.code, result.err) == (2, f"fairlane: This needs pyarrow installed. {how}\n")
 
 
 def test_bad_options_are_refused(alone: CommandLine) -> None:

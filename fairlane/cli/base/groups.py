@@ -1,6 +1,6 @@
 """Commands declared apart from what they do, and groups of commands."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -14,11 +14,16 @@ class Declared(click.Command):
 
     handlers: the module of the function with the same name that runs in its place. It is imported then, takes the
     context and the command's arguments, and may return an exit code.
+
+    requires: raises Missing, before the import, if packages are not installed.
     """
 
-    def __init__(self, *args: Any, handlers: str = "", **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, handlers: str = "", requires: Callable[[], None] | None = None, **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
         self._handlers = handlers
+        self._requires = requires
 
     @property
     def function(self) -> str:
@@ -33,6 +38,8 @@ class Declared(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         if ctx.invoked_subcommand is not None:  # of a group, which does nothing itself then
             return None
+        if self._requires is not None:
+            self._requires()
         return ctx.invoke(loaded(self.handler), ctx, **ctx.params)
 
 
@@ -65,12 +72,12 @@ class CommandGroup(click.Group):
 class Noun(CommandGroup, Declared):
     """A group of declared commands, listed in the order of their declaration.
 
-    handlers: the module with the handlers of its commands; a command may name another one.
+    handlers, requires: of its commands, unless a command has its own.
     """
 
-    def __init__(self, *args: Any, handlers: str, **kwargs: Any) -> None:
-        super().__init__(*args, handlers=handlers, **kwargs)
-        self.command_class = partial(Declared, handlers=handlers)  # type: ignore[assignment]  # makes a command
+    def __init__(self, *args: Any, handlers: str, requires: Callable[[], None] | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, handlers=handlers, requires=requires, **kwargs)
+        self.command_class = partial(Declared, handlers=handlers, requires=requires)  # type: ignore[assignment]  # makes a command
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return [*self._modules, *self.commands]

@@ -10,8 +10,8 @@ from backends.addresses import Address
 from backends.settings import RedisSettings
 from dispatcher.model.errors import InvalidInput, Unreachable
 from fairlane.settings import Settings
-from spark_jobs.cli.ingest import _forms, _options
-from spark_jobs.cli.reconcile import _compared, _with_live
+from spark_jobs.cli.handlers.ingest import _forms, _options
+from spark_jobs.cli.handlers.reconcile import _compared, _with_live
 
 
 @pytest.mark.parametrize(("url", "reason"), [

@@ -8,7 +8,7 @@ import pytest
 
 from dispatcher.channels.submission.address import BLANKS, address_form
 from dispatcher.model.errors import InvalidInput, Refused
-from spark_jobs.cli.table_source import names_of, source_of, suppress_of
+from spark_jobs.cli.handlers.table_source import names_of, source_of, suppress_of
 from spark_jobs.ingest.audience import TableSource
 from spark_jobs.ingest.job import IngestOptions, dry_run
 from spark_jobs.ingest.suppression import ListCount, SuppressOptions

@@ -1,47 +1,18 @@
-"""Common parts of commands that read a user's table: how it is read, and the names of its columns."""
+"""The user's table that a command reads: how, and the names of its columns."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
-
-import click
+from typing import Any, Final
 
 from fairlane.cli.base.arguments import named_values
-from fairlane.cli.base.options import F, with_options
-
-if TYPE_CHECKING:
-    from spark_jobs.ingest.audience import TableSource
-    from spark_jobs.ingest.suppression import SuppressOptions
+from spark_jobs.ingest.audience import TableSource
+from spark_jobs.ingest.suppression import SuppressOptions
 
 _SUPPRESS: Final = "suppress."
 """Prefix of the names in --option and --map that are for suppress lists only."""
 
 
-def source_options(command: F) -> F:
-    """Give a command --format, --option and --map, as its arguments `table_format`, `reader` and `names`."""
-    return with_options(
-        click.option(
-            "--format",
-            "table_format",
-            type=click.Choice(["parquet", "csv", "json", "lines", "orc", "jdbc"]),
-            help="Format of the audience; default: guessed from its name, else from its content.",
-        ),
-        click.option(
-            "--option",
-            "reader",
-            metavar="NAME=VALUE",
-            multiple=True,
-            help="Option of Spark's reader, such as dbtable=t. Of CSV only delimiter=:.",
-        ),
-        click.option(
-            "--map", "names", metavar="COLUMN=FIELD", multiple=True, help="Rename a column, for example token=target."
-        ),
-    )(command)
-
-
-def source_of(path: str, given: Mapping[str, Any]) -> "TableSource":
+def source_of(path: str, given: Mapping[str, Any]) -> TableSource:
     """Return the table at a path, with the given options."""
-    from spark_jobs.ingest.audience import TableSource
-
     return TableSource(path, given["table_format"] or "", _parted(_reader(given))[0])
 
 
@@ -50,11 +21,8 @@ def names_of(given: Mapping[str, Any]) -> dict[str, str]:
     return _parted(named_values("--map", given["names"]))[0]
 
 
-def suppress_of(audience: "TableSource", given: Mapping[str, Any]) -> "SuppressOptions":
+def suppress_of(audience: TableSource, given: Mapping[str, Any]) -> SuppressOptions:
     """Return the suppress lists. The options of the audience's reader count for lists of its format."""
-    from spark_jobs.ingest.audience import TableSource
-    from spark_jobs.ingest.suppression import SuppressOptions
-
     names, own_names = _parted(named_values("--map", given["names"]))
     own = _parted(_reader(given))[1]
     kinds = {path: TableSource(path).kind for path in given["suppress"]}

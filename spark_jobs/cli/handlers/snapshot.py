@@ -1,0 +1,80 @@
+"""`fairlane backlog snapshot`: the state of lanes, tiers and caps, recorded."""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import click
+
+from backends.pulsar.broker_lanes import BrokerLanes
+from backends.pulsar.client import topics
+from backends.redis.backlog import BacklogReader
+from backends.redis.view import open_view
+from backends.system_clock import SystemClock
+from fairlane.cli.base.connect import settings_of
+from fairlane.cli.base.output import Output, say
+from fairlane.settings import Settings
+from fairlane.worker.process.stop_signal import stop_on_signals
+from spark_jobs.backlog.snapshot_files import FileSettings, SnapshotFiles
+from spark_jobs.backlog.snapshot_loop import BacklogSnapshotter, SnapshotSeries
+
+MIN_EVERY_S = 1.0
+
+
+def snapshot(
+    ctx: click.Context,
+    output: Output,
+    every_s: float,
+    file_s: float,
+    keep_days: int,
+    tables: Path | None,
+    *,
+    once: bool,
+) -> None:
+    if every_s < MIN_EVERY_S:
+        raise click.UsageError("--every is at least 1s.")
+    settings = settings_of(ctx)
+    files = FileSettings(tables or settings.tables_folder, file_s, min(file_s, 60.0), keep_days)
+    if once:
+        _once(settings, files, every_s, output)
+    else:
+        _series(settings, files, every_s)
+
+
+@contextmanager
+def _snapshotter(settings: Settings, every_s: float) -> Iterator[BacklogSnapshotter]:
+    clock = SystemClock()
+    lanes = BrokerLanes(settings.pulsar, topics(settings.pulsar), clock)
+    with closing(open_view(settings.redis)) as view, closing(lanes):
+        yield BacklogSnapshotter(BacklogReader(view), lanes, clock, every_s)
+
+
+def _once(settings: Settings, files: FileSettings, every_s: float, output: Output) -> None:
+    with _snapshotter(settings, every_s) as opened:
+        row = opened.take()
+    with SnapshotFiles(files) as written:
+        written.take_up()
+        written.add(row)
+        file = written.land()
+    fields = {
+        "took_ms": row["took_ms"],
+        "tasks": len(row["tasks"]),
+        "queued": sum(task["queued"] for task in row["tasks"]),
+        "lanes": len(row["lanes"]),
+        "workers": len(row["workers"]),
+        "brokers": sum(broker["answered"] for broker in row["brokers"]),
+        "file": str(file),
+    }
+    at_ms = row["at"].timestamp() * 1000
+    output.emit_record({"at": row["at"].isoformat(timespec="milliseconds"), **fields}, {"at_ms": at_ms, **fields})
+
+
+def _series(settings: Settings, files: FileSettings, every_s: float) -> None:
+    stop = stop_on_signals()
+    with _snapshotter(settings, every_s) as opened, SnapshotFiles(files) as written:
+        if taken_up := written.take_up():
+            say(f"recovered {taken_up:,} snapshots of a run that was interrupted")
+        say(f"a snapshot every {every_s:g} s to {files.tables / 'backlog'}")
+        series = SnapshotSeries(take=opened.take, files=written, clock=SystemClock(), every_s=every_s, tell=say)
+        series.run(stop)
+    say(f"{series.taken:,} snapshots")
