@@ -106,7 +106,7 @@ def bookies_of(settings: Settings) -> Bookies:
 
 
 @dataclass(frozen=True)
-class Scene:
+class TestBed:
     """A tenant with a backlog, and lanes that are tailed."""
 
     settings: Settings
@@ -139,7 +139,7 @@ class Scene:
 
 
 @contextmanager
-def scene_of(settings: Settings, backlog: Backlog, client: Any) -> Iterator[tuple[Scene, list[str]]]:
+def scene_of(settings: Settings, backlog: Backlog, client: Any) -> Iterator[tuple[TestBed, list[str]]]:
     """Yield the scene and the lanes to be tailed."""
     names = topics(settings.pulsar)
     tailed = [names.own_lane(f"tailed-{number}") for number in range(TAILED)]
@@ -153,7 +153,7 @@ def scene_of(settings: Settings, backlog: Backlog, client: Any) -> Iterator[tupl
             if backlog.mb_s:
                 namespace = "/".join(lane.split("/")[2:4])
                 admin.set_policy(namespace, "subscriptionDispatchRate", _rate(backlog.mb_s))
-        yield Scene(settings, admin, bookies_of(settings), backlogged, backlog), tailed
+        yield TestBed(settings, admin, bookies_of(settings), backlogged, backlog), tailed
 
 
 def _rate(mb_s: int) -> dict[str, int]:

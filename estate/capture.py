@@ -25,7 +25,7 @@ from backends.pulsar.client import topics
 from backends.pulsar.lane_stats import lanes_of
 from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError, Malformed, Unreachable
-from estate.facts.asking import Reply
+from estate.facts.asking import NodeReply
 from estate.facts.questions import CLUSTER, Depth
 from estate.facts.reader import EstateReader, Replies
 from estate.masking import Masker, secrets_in
@@ -66,7 +66,7 @@ class _Gathered:
     missing: dict[str, str] = field(default_factory=dict)
     """Why there is no answer."""
 
-    def add(self, path: str, reply: Reply) -> None:
+    def add(self, path: str, reply: NodeReply) -> None:
         while path in self.bodies:  # topics may differ by a sign only
             path += "_"
         if reply.failure:

@@ -12,7 +12,7 @@ import msgspec
 
 from backends.redis.client import Arg, pairs
 from backends.redis.epochs import REBUILD_STEP
-from backends.redis.registry.task_rows import VIEW_FIELDS, Row, Value, task_view
+from backends.redis.registry.task_rows import VIEW_FIELDS, TaskRow, Value, task_view
 from backends.redis.view import RedisView
 from backends.redis.workers import judged_beats
 from dispatcher.analysis.why import counted_of
@@ -147,7 +147,7 @@ def _task(packed: bytes, now_ms: int) -> BacklogTask:
     task, state, count, values = _row(packed)
     stored = (value.encode() if isinstance(value, str) else None for value in values)
     fields: dict[str, Value] = dict(zip(TASK_FIELDS, stored, strict=True))
-    row = Row(task, state, {**fields, "override": None})
+    row = TaskRow(task, state, {**fields, "override": None})
     return BacklogTask(task_view(row, now_ms), row.number("claims"), count, counted_of(row.text("why")))
 
 

@@ -30,7 +30,7 @@ OBEYED_S = 2.0
 
 
 @dataclass(frozen=True)
-class Scene:
+class TestBed:
     """Workers, and a fake that they send to under the cap."""
 
     at: Stage
@@ -56,12 +56,12 @@ class Scene:
 
 
 @contextmanager
-def _scene(settings: Settings, workers: int, say: Callable[[str], None]) -> Iterator[Scene]:
+def _scene(settings: Settings, workers: int, say: Callable[[str], None]) -> Iterator[TestBed]:
     with stage(settings, say) as at, running(at.folder / "fake") as fake:
         fake.ask("PUT", "rules", {"latency_ms": LATENCY_MS})
         at.crew.environment.update(fake.environment([APP]))
         at.start_workers(workers)
-        yield Scene(at, fake)
+        yield TestBed(at, fake)
 
 
 def cap(settings: Settings, seconds: float, workers: int, say: Callable[[str], None]) -> dict[str, float]:
@@ -88,7 +88,7 @@ def _cap_group(service: ServiceControls) -> None:
     service.cap_quota(GROUP, Cap(CAP))
 
 
-def _measured(scene: Scene, seconds: float, stalled: list[int]) -> dict[str, float]:
+def _measured(scene: TestBed, seconds: float, stalled: list[int]) -> dict[str, float]:
     """Return the figures of some time in which these processes are stopped, one after the other."""
     scene.fake.ask("DELETE", "counts")
     began_s, lost, stalls = time.monotonic(), scene.lost(), 0
@@ -126,7 +126,7 @@ def pause(settings: Settings, seconds: float, workers: int, say: Callable[[str],
     return {"requests_late": late, "requests_within_2_s": after}
 
 
-def _paused(scene: Scene, seconds: float) -> tuple[float, float, float]:
+def _paused(scene: TestBed, seconds: float) -> tuple[float, float, float]:
     """Return the fake's count of requests when the pause is set, two seconds later, and before it is resumed."""
     client = scene.at.client
     client.pause_channel("fcm", app=APP)

@@ -35,7 +35,7 @@ MANY_BROKERS, LOOKS = 3, 20
 
 
 @dataclass(frozen=True)
-class Scene:
+class TestBed:
     """An estate with a tenant whose lanes are published to."""
 
     estate: EstateServers
@@ -65,8 +65,8 @@ class Scene:
         }
 
 
-def _killed(name: str) -> Callable[[Scene], AbstractContextManager[Mapping[str, float]]]:
-    def act(scene: Scene) -> AbstractContextManager[Mapping[str, float]]:
+def _killed(name: str) -> Callable[[TestBed], AbstractContextManager[Mapping[str, float]]]:
+    def act(scene: TestBed) -> AbstractContextManager[Mapping[str, float]]:
         scene.estate.kill(name)
         return nullcontext({})
 
@@ -74,12 +74,12 @@ def _killed(name: str) -> Callable[[Scene], AbstractContextManager[Mapping[str, 
 
 
 @contextmanager
-def _stopped(scene: Scene) -> Iterator[Mapping[str, float]]:
+def _stopped(scene: TestBed) -> Iterator[Mapping[str, float]]:
     with scene.estate.paused(BOOKIE):
         yield {}
 
 
-def _drained(scene: Scene) -> AbstractContextManager[Mapping[str, float]]:
+def _drained(scene: TestBed) -> AbstractContextManager[Mapping[str, float]]:
     return nullcontext(scene.drain(SERVED))
 
 
@@ -87,7 +87,7 @@ def _drained(scene: Scene) -> AbstractContextManager[Mapping[str, float]]:
 class Fault:
     """One row of the table."""
 
-    act: Callable[[Scene], AbstractContextManager[Mapping[str, float]]]
+    act: Callable[[TestBed], AbstractContextManager[Mapping[str, float]]]
     """Makes the fault and yields further figures; when the context ends, a fault that passes is over."""
     lasts_s: float
     """Time that is looked at. A bookie that is stopped for more than 25 s ends itself."""
@@ -108,7 +108,7 @@ def _beside_lanes(estate: EstateServers, settings: Settings, name: str, seed: in
     address = Address(f"pulsar://{HOST}:{estate.ports.of(OTHER)['broker']}", "of the broker that stays")
     own = own.model_copy(update={"pulsar": own.pulsar.model_copy(update={"url": address})})
     with provisioned(own), steady_lanes(own.pulsar, LANES, GOES_ON_WITHIN_S) as lanes:
-        scene = Scene(estate, own, lanes)
+        scene = TestBed(estate, own, lanes)
         scene.drain(OTHER)
         scene.lanes.wait_for_all(GOES_ON_WITHIN_S)
         with scene.lanes.longest_pause(GOES_ON_WITHIN_S) as pause, fault.act(scene) as more:

@@ -9,7 +9,7 @@ WEIGHTS = {"high": 6, "medium": 3, "low": 1}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scene:
+class TestBed:
     """Tasks that are there before the late one; all tiers have a backlog until it ends."""
 
     capacity: int = 2_000
@@ -40,7 +40,7 @@ class Scene:
         return round(1.5 * high * WEIGHTS[tier] / WEIGHTS["high"])
 
 
-def figures(scene: Scene, *, took_s: float, earlier_left: int) -> dict[str, float]:
+def figures(scene: TestBed, *, took_s: float, earlier_left: int) -> dict[str, float]:
     """Return the figures of a run. earlier_left: targets of earlier tasks that were not sent when the late one was."""
     everything = scene.earlier * scene.earlier_targets
     return {

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.kafka import servers
 from benchmarks.kafka.installing import ROOT, KafkaTools
-from benchmarks.kafka.late_task import Scene, figures
+from benchmarks.kafka.late_task import TestBed, figures
 from benchmarks.stage import Stage, stage, targets, wait_for
 from dispatcher.model.errors import FairlaneError
 from dispatcher.model.task import PushTask
@@ -47,18 +47,18 @@ def on_fairlane(settings: Settings, runs: int, say: Callable[[str], None]) -> li
     found = []
     for number in range(runs):
         with stage(settings, say) as scene:
-            found.append(_run(scene, Scene(), seed=2026 + 1_000 * number))
+            found.append(_run(scene, TestBed(), seed=2026 + 1_000 * number))
     return found
 
 
-def _submit(where: Stage, scene: Scene, tier: Tier, count: int, seed: int) -> TaskHandle:
+def _submit(where: Stage, scene: TestBed, tier: Tier, count: int, seed: int) -> TaskHandle:
     task = PushTask(
         app="bench", tier=tier, channel="null", message={"body": "late"}, expected_targets=count, chunk=scene.chunk
     )
     return where.client.submit(task, targets=targets(count, seed))
 
 
-def _run(where: Stage, scene: Scene, seed: int) -> dict[str, float]:
+def _run(where: Stage, scene: TestBed, seed: int) -> dict[str, float]:
     where.client.set_capacity(scene.capacity)
     earlier = [
         _submit(where, scene, Tier.HIGH, scene.earlier_targets, seed + number) for number in range(scene.earlier)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from confluent_kafka import Consumer, Message, Producer
 
-from benchmarks.kafka.late_task import WEIGHTS, Scene, figures
+from benchmarks.kafka.late_task import WEIGHTS, TestBed, figures
 from benchmarks.kafka.publish_kafka import create_topics
 
 LATE = b"late"
@@ -21,7 +21,7 @@ TIMEOUT_S = 180.0
 class ThreeTopics:
     """Producer and consumers of one run, whose topics are its own."""
 
-    def __init__(self, address: str, run: int, scene: Scene) -> None:
+    def __init__(self, address: str, run: int, scene: TestBed) -> None:
         self._scene = scene
         self._names = {tier: f"{tier}-{run}" for tier in WEIGHTS}
         create_topics(address, list(self._names.values()))
@@ -61,7 +61,7 @@ class ThreeTopics:
                         return
 
 
-def run(topics: ThreeTopics, scene: Scene) -> dict[str, float]:
+def run(topics: ThreeTopics, scene: TestBed) -> dict[str, float]:
     """Do one run."""
     for number in range(scene.earlier):
         topics.submit("high", f"task-{number}".encode(), scene.earlier_targets)
@@ -93,7 +93,7 @@ def run(topics: ThreeTopics, scene: Scene) -> dict[str, float]:
 
 def main() -> None:
     address, number = json.loads(sys.argv[1])
-    scene = Scene()
+    scene = TestBed()
     print(json.dumps(run(ThreeTopics(address, number, scene), scene)), flush=True)
     os._exit(0)  # leaving three groups takes seconds
 

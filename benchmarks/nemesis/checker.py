@@ -89,7 +89,7 @@ class Case(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verdict:
+class CheckResult:
     """The result of the check. Each list names a target at most once."""
 
     accepted: int
@@ -105,7 +105,7 @@ class Verdict:
         return not (self.lost or self.never_ended or self.not_excused)
 
 
-def check(evidence: Evidence) -> Verdict:
+def check(evidence: Evidence) -> CheckResult:
     """Judge every accepted target."""
     return _Court(evidence).verdict()
 
@@ -125,14 +125,14 @@ class _Court:
         for record in evidence.records:
             self._records[record.task, record.envelope].append(record)
 
-    def verdict(self) -> Verdict:
+    def verdict(self) -> CheckResult:
         accepted = {(task, target) for task, targets in self._evidence.accepted.items() for target in targets}
-        verdict = Verdict(accepted=len(accepted), calls=len(self._evidence.calls))
+        verdict = CheckResult(accepted=len(accepted), calls=len(self._evidence.calls))
         for task, target in sorted(accepted | self._calls.keys()):
             self._judge(task, target, accepted=(task, target) in accepted, verdict=verdict)
         return verdict
 
-    def _judge(self, task: str, target: str, *, accepted: bool, verdict: Verdict) -> None:
+    def _judge(self, task: str, target: str, *, accepted: bool, verdict: CheckResult) -> None:
         """Judge one target. A target that was not accepted need not end, but must not be called twice, either."""
         calls = self._calls.get((task, target), [])
         records = self._records_of(calls[0]) if calls else []
@@ -145,7 +145,7 @@ class _Court:
             verdict.never_ended.append(self._case(calls, records, "no final outcome is stored"))
         self._judge_calls(calls, records, verdict)
 
-    def _judge_calls(self, calls: list[Call], records: list[Recorded], verdict: Verdict) -> None:
+    def _judge_calls(self, calls: list[Call], records: list[Recorded], verdict: CheckResult) -> None:
         excuses = list[Fault]()
         for first, second in _pairs(calls):
             if first.attempt < second.attempt and _was_retried(first, records):

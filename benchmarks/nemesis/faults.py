@@ -21,7 +21,7 @@ from benchmarks.nemesis import provider
 from benchmarks.nemesis.checker import Fault
 from benchmarks.nemesis.logs import lines
 from benchmarks.nemesis.plan import Kind, Step
-from benchmarks.nemesis.scene import ProcessSlot, Scene
+from benchmarks.nemesis.scene import ProcessSlot, TestBed
 from dispatcher.model.errors import NotFound
 from dispatcher.wire.envelope import FORMAT, MAX_FORMAT, Envelope, encode_envelope, encode_message
 from dispatcher.wire.topics import Topics
@@ -31,7 +31,7 @@ THREADS = 12
 
 
 @dataclass
-class Journal:
+class FaultLog:
     """The log of faults: what was done to which process, in memory and in a file."""
 
     path: Path
@@ -60,7 +60,7 @@ class Journal:
 class Nemesis:
     """Applies one step after the other; a fault that takes time does not delay the next."""
 
-    def __init__(self, scene: Scene, journal: Journal, say: Callable[[str], None]) -> None:
+    def __init__(self, scene: TestBed, journal: FaultLog, say: Callable[[str], None]) -> None:
         self._scene, self._journal, self._say = scene, journal, say
         self._names: Topics = topics(scene.settings.pulsar)
         self._apply: dict[Kind, Callable[[Step], None]] = {

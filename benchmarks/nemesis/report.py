@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from benchmarks.nemesis.checker import Case, Fault, Verdict
+from benchmarks.nemesis.checker import Case, CheckResult, Fault
 from benchmarks.nemesis.evidence import Submissions
 
 EXAMPLES = 10
@@ -18,7 +18,7 @@ class Report:
 
     seed: int
     seconds: float
-    verdict: Verdict
+    verdict: CheckResult
     faults: list[Fault]
     failed: list[str]
     """Faults that could not be applied."""

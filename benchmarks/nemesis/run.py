@@ -10,11 +10,11 @@ from pathlib import Path
 from backends.pulsar.provision import provision
 from benchmarks.estate_brokers import Brokers, brokers_in
 from benchmarks.nemesis import evidence, provider
-from benchmarks.nemesis.checker import Evidence, Verdict, check
-from benchmarks.nemesis.faults import Journal, Nemesis
+from benchmarks.nemesis.checker import CheckResult, Evidence, check
+from benchmarks.nemesis.faults import FaultLog, Nemesis
 from benchmarks.nemesis.plan import plan
 from benchmarks.nemesis.report import Report
-from benchmarks.nemesis.scene import Scene, scene
+from benchmarks.nemesis.scene import TestBed, scene
 from benchmarks.redis_pair import redis_pair
 from benchmarks.stage import wait_for
 from dispatcher.model.errors import Unreachable
@@ -80,8 +80,8 @@ def _own(settings: Settings, brokers: Brokers, redis_url: str) -> Settings:
     )
 
 
-def _watched(opened: Scene, trial: Trial, say: Callable[[str], None]) -> Report:
-    journal = Journal(opened.folder / "faults.jsonl")
+def _watched(opened: TestBed, trial: Trial, say: Callable[[str], None]) -> Report:
+    journal = FaultLog(opened.folder / "faults.jsonl")
     _begin(opened)
     Nemesis(opened, journal, say).run(plan(trial.seed, trial.seconds), trial.seconds)
     say("no more faults; waiting for the last submissions")
@@ -100,7 +100,7 @@ def _watched(opened: Scene, trial: Trial, say: Callable[[str], None]) -> Report:
     )
 
 
-def _begin(opened: Scene) -> None:
+def _begin(opened: TestBed) -> None:
     """Wait until all workers serve."""
     for process in opened.workers:
         process.tend()
@@ -113,7 +113,7 @@ def _serving(client: PushClient) -> int:
     return sum(worker.state == "serving" for worker in client.workers())
 
 
-def _let_submitters_leave(opened: Scene) -> None:
+def _let_submitters_leave(opened: TestBed) -> None:
     """Let the submitters leave.
 
     A submitter that is not running is started, continues with what it had requested, and then leaves.
@@ -125,7 +125,7 @@ def _let_submitters_leave(opened: Scene) -> None:
         process.leave(max(1.0, until_s - time.monotonic()))
 
 
-def _at_rest(opened: Scene, journal: Journal, calm_s: float, say: Callable[[str], None]) -> Verdict:
+def _at_rest(opened: TestBed, journal: FaultLog, calm_s: float, say: Callable[[str], None]) -> CheckResult:
     """Return the verdict once every accepted target has ended, or nothing has changed for `calm_s`."""
     topics, changed_s, seen = evidence.OutcomeTopics(opened.settings), time.monotonic(), (-1, -1)
     while True:
@@ -142,7 +142,7 @@ def _at_rest(opened: Scene, journal: Journal, calm_s: float, say: Callable[[str]
         time.sleep(LOOK_S)
 
 
-def judged(folder: Path, journal: Journal, topics: evidence.OutcomeTopics) -> Verdict:
+def judged(folder: Path, journal: FaultLog, topics: evidence.OutcomeTopics) -> CheckResult:
     """Return the verdict by the present logs and topics."""
     try:
         records = topics.read()

@@ -88,7 +88,7 @@ class ProcessSlot:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scene:
+class TestBed:
     """All servers and processes of a run."""
 
     settings: Settings
@@ -109,7 +109,7 @@ class Scene:
 @contextmanager
 def scene(
     settings: Settings, folder: Path, brokers: Brokers, redis: RedisPair, seed: int, channel: str
-) -> Iterator[Scene]:
+) -> Iterator[TestBed]:
     """Yield places for all processes, which end with the context."""
     with ExitStack() as stack:
         numbers = [*brokers.ports.brokers, *brokers.ports.webs]
@@ -120,7 +120,7 @@ def scene(
         ]
         submitters = [_submitter(f"s{index}", settings, folder, seed) for index in range(SUBMITTERS)]
         try:
-            yield Scene(
+            yield TestBed(
                 settings=settings,
                 folder=folder,
                 brokers=brokers,

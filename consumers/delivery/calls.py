@@ -13,8 +13,8 @@ from consumers.delivery.fleet_gate import FleetGate
 from consumers.delivery.flow_figures import FlowFigures
 from consumers.delivery.loop_watch import CHANNEL
 from consumers.delivery.paced_parts import PacedParts
-from consumers.delivery.pending import Call, FaultLog, Finished, Part, PendingBatch, Sent, hand_over, is_late
-from consumers.delivery.slots import Slot, Slots
+from consumers.delivery.pending import Call, CallPart, FaultLog, FinishedBatches, PendingBatch, Sent, hand_over, is_late
+from consumers.delivery.slots import CallSlot, Slots
 from dispatcher.channels.calls import ProviderCall
 from dispatcher.channels.guards.door import Load, StallWatch
 from dispatcher.channels.guards.trouble import KEPT_S, Trouble
@@ -70,8 +70,8 @@ class ChannelQueue:
         """Number of calls settled so far."""
         self._unreported: dict[PendingBatch, None] = {}
         """Batches in order of arrival."""
-        self._finished = Finished(loop)
-        self._waiting: deque[Part] = deque()
+        self._finished = FinishedBatches(loop)
+        self._waiting: deque[CallPart] = deque()
         self._paced = PacedParts(channel.name, targets_per_request(channel), gate, clock)
         """Those that wait for the door of a cap, behind `_waiting`."""
         self._paced_first = False
@@ -111,11 +111,11 @@ class ChannelQueue:
         self._unreported[pending] = None
         self._idle.clear()
         for start in starts:
-            self._wait(Part(pending, start, envelopes[start : start + self.call_limit]))
+            self._wait(CallPart(pending, start, envelopes[start : start + self.call_limit]))
         if not self._quick:
             self.start()
 
-    def _wait(self, part: Part) -> None:
+    def _wait(self, part: CallPart) -> None:
         """Let a part wait for a call. One of capped flows waits for their doors, each envelope by itself."""
         is_paced = self._gate.any_paced() and not self._asks_gate
         if not is_paced or not any(self._paced.paces(app) for app in {envelope.app for envelope in part.envelopes}):
@@ -123,7 +123,7 @@ class ChannelQueue:
             return
         part.pending.missing += len(part.envelopes) - 1
         for index, envelope in enumerate(part.envelopes):
-            self._paced.add(Part(part.pending, part.start + index, [envelope]))
+            self._paced.add(CallPart(part.pending, part.start + index, [envelope]))
 
     async def idle(self, deadline_s: float) -> bool:
         """Wait until no call is in progress or waiting. Return False at the deadline."""
@@ -163,7 +163,7 @@ class ChannelQueue:
             call = self._next_call()
             if call is None:
                 break
-            slot = Slot(call)
+            slot = CallSlot(call)
             self._running.add(slot)
             slot.task = self._loop.create_task(self._serve(slot), context=self._context.copy())
             slot.task.add_done_callback(partial(self._free, slot))
@@ -199,7 +199,7 @@ class ChannelQueue:
 
     def _paced_call(self) -> Call | None:
         """Return a call with envelopes that their caps let leave now; None if there are none."""
-        parts, loads, now_s = list[Part](), dict[str, Load](), self._clock.monotonic_s()
+        parts, loads, now_s = list[CallPart](), dict[str, Load](), self._clock.monotonic_s()
         for part in self._paced.late(lambda part: is_late(part.pending.batch.use_by_s, now_s)):
             self._settle_part(part, None)
         while len(parts) < self.call_limit and (turn := self._paced.turn(parts[0].pending.batch.tier if parts else "")):
@@ -215,7 +215,7 @@ class ChannelQueue:
         It takes parts of one tier from the front of the queue, within the channel's limit. It skips none that is in
         time, since their order is the scheduler's.
         """
-        parts: list[Part] = []
+        parts: list[CallPart] = []
         room, now_s, waiting = self.call_limit, self._clock.monotonic_s(), self._waiting
         targets, all_open = 0, self._asks_gate or not self._gate.any_closed()
         while waiting:
@@ -234,7 +234,7 @@ class ChannelQueue:
                 room -= count
         return Call(parts) if parts else None
 
-    def _open_parts(self, part: Part) -> list[Part]:
+    def _open_parts(self, part: CallPart) -> list[CallPart]:
         """Return the parts of this part whose apps may send now. The rest counts as not started if its flow opens
         soon; otherwise it is put off until the end of the pause."""
         if self._asks_gate or not self._gate.any_closed():
@@ -243,9 +243,9 @@ class ChannelQueue:
         closed = {app: trouble for app in apps if (trouble := self._gate.closed(flow_name(name, app))) is not None}
         runs = [(trouble, list(run)) for trouble, run in groupby(part.envelopes, lambda one: closed.get(one.app))]
         part.pending.missing += len(runs) - 1
-        open_parts, start = list[Part](), part.start
+        open_parts, start = list[CallPart](), part.start
         for trouble, envelopes in runs:
-            piece = Part(part.pending, start, envelopes)
+            piece = CallPart(part.pending, start, envelopes)
             start += len(envelopes)
             if trouble is None:
                 open_parts.append(piece)
@@ -253,7 +253,7 @@ class ChannelQueue:
                 self._settle_part(piece, _put_off(trouble, len(envelopes)))
         return open_parts
 
-    async def _serve(self, slot: Slot) -> None:
+    async def _serve(self, slot: CallSlot) -> None:
         """Make the call and those after it: for a time while all finish immediately, and while there is room if not.
 
         A task costs about 30 us, which is more than a call with one envelope costs.
@@ -276,7 +276,7 @@ class ChannelQueue:
             waits.cancel()
         self._quick = all(other.quick for other in self._running)
 
-    def _call_after(self, slot: Slot, until_s: float) -> Call | None:
+    def _call_after(self, slot: CallSlot, until_s: float) -> Call | None:
         """Return the call that the slot's task makes next; None if another task makes it, or there is none."""
         if self._ended or slot.is_cancelled:
             return None
@@ -286,21 +286,21 @@ class ChannelQueue:
             on = len(self._running) <= self._limit()
         return self._next_call() if on else None
 
-    def _yielded(self, slot: Slot) -> None:
+    def _yielded(self, slot: CallSlot) -> None:
         """Record that a call has yielded to the event loop, and use the other slots for the calls behind it."""
         slot.quick = self._quick = False
         self._slots.limit(slot)
         if self._waiting or self._paced.count:
             self.start()
 
-    def _free(self, slot: Slot, _task: object) -> None:
+    def _free(self, slot: CallSlot, _task: object) -> None:
         """Free the slot: the channel answered or failed, maybe too late to count, or the task was cancelled."""
         self._running.discard(slot)
         if not slot.call.settled:
             self._settle(slot.call, slot.call.unanswered("the call was cancelled"))
         self.start()
 
-    async def _answer(self, slot: Slot) -> Sequence[Report | None]:
+    async def _answer(self, slot: CallSlot) -> Sequence[Report | None]:
         """Return the channel's answer, or UNKNOWN for all with the reason why there is no valid answer.
 
         The use-by was checked when the call was assembled, and is checked again here.
@@ -354,10 +354,10 @@ class ChannelQueue:
         call.by_target = ProviderCall(call.envelopes, call.tier, self._clock.monotonic_s() + self.timeout_s)
         return self._by_target(call.by_target)
 
-    def _timed_out(self, slot: Slot) -> None:
+    def _timed_out(self, slot: CallSlot) -> None:
         self._give_up(slot, f"no answer within {self.timeout_s:g} s")
 
-    def _give_up(self, slot: Slot, reason: str) -> None:
+    def _give_up(self, slot: CallSlot, reason: str) -> None:
         if not slot.call.settled:
             self._settle(slot.call, slot.call.unanswered(reason))
         if slot.task is not None:
@@ -374,7 +374,7 @@ class ChannelQueue:
             self._settle_part(part, reports[start:end])
             start = end
 
-    def _settle_part(self, part: Part, reports: Sequence[Report | None] | None) -> None:
+    def _settle_part(self, part: CallPart, reports: Sequence[Report | None] | None) -> None:
         """Settle one part. `reports` is None if the call was not started in time."""
         if part.pending.settle(part.start, [None] * len(part.envelopes) if reports is None else reports):
             self._targets -= part.pending.batch.targets

@@ -22,7 +22,7 @@ class _Waiting(NamedTuple):
     until_s: float
 
 
-class DoorKeeper:
+class WaitingRequests:
     """The requests of one flow that wait, first come, first served. One timer serves all of them."""
 
     def __init__(self, wait_s: Callable[[float], float], left: Callable[[float], float], clock: Clock) -> None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from consumers.delivery.door_keeper import DoorKeeper
+from consumers.delivery.door_keeper import WaitingRequests
 from dispatcher.channels.guards.door import Door, Doors, Load
 from dispatcher.channels.guards.storm_guard import StormGuard
 from dispatcher.channels.guards.trouble import RECHECKED_AFTER_S, Breaker, Trouble
@@ -66,7 +66,7 @@ class FleetGate:
         self._local: dict[str, _Closed] = {}
         self._lock = threading.Lock()
         self._doors = Doors()
-        self._keepers: dict[str, DoorKeeper] = {}
+        self._keepers: dict[str, WaitingRequests] = {}
         self._breaker = Breaker()
         self._guards: defaultdict[str, StormGuard] = defaultdict(StormGuard)
         self._credentials: dict[str, str] = {}
@@ -161,7 +161,7 @@ class FleetGate:
         leave, now."""
         keeper = self._keepers.get(flow)
         if keeper is None:
-            keeper = self._keepers[flow] = DoorKeeper(
+            keeper = self._keepers[flow] = WaitingRequests(
                 partial(self._wait_s, flow), partial(self._left, flow), self._clock
             )
         return await keeper.enter(until_s)

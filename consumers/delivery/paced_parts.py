@@ -7,17 +7,17 @@ from typing import NamedTuple
 
 from consumers.delivery.door_keeper import LONGEST_WAIT_S, SHORTEST_WAIT_S
 from consumers.delivery.fleet_gate import FleetGate
-from consumers.delivery.pending import Part
+from consumers.delivery.pending import CallPart
 from dispatcher.channels.guards.door import Load
 from dispatcher.clock import Clock
 from dispatcher.model.flow_pause import flow_name
 from dispatcher.wire.envelope import Envelope
 
 
-class Turn(NamedTuple):
+class PacedCall(NamedTuple):
     """A part that leaves now, with what its flow's caps count of it."""
 
-    part: Part
+    part: CallPart
     flow: str
     load: Load
 
@@ -26,7 +26,7 @@ class Turn(NamedTuple):
 class _Line:
     """Parts of one flow, in order."""
 
-    parts: deque[Part] = field(default_factory=deque)
+    parts: deque[CallPart] = field(default_factory=deque)
     next_s: float = 0.0
     """Monotonic time before which the door need not be asked."""
 
@@ -47,18 +47,18 @@ class PacedParts:
         flow = flow_name(self._channel, app)
         return flow in self._lines or self._gate.is_paced(flow)
 
-    def add(self, part: Part) -> None:
+    def add(self, part: CallPart) -> None:
         """Let a part wait behind those of its flow."""
         self._lines[flow_name(self._channel, part.envelopes[0].app)].parts.append(part)
         self.count += 1
 
-    def late(self, is_late: Callable[[Part], bool]) -> Iterator[Part]:
+    def late(self, is_late: Callable[[CallPart], bool]) -> Iterator[CallPart]:
         """Remove and yield the parts whose time is over. The first of a flow are the oldest."""
         for flow, line in list(self._lines.items()):
             while line.parts and is_late(line.parts[0]):
                 yield self._pop(flow, line)
 
-    def turn(self, tier: str = "") -> Turn | None:
+    def turn(self, tier: str = "") -> PacedCall | None:
         """Remove and return a part that leaves now; None if no door is open. tier: only one of this tier, if set."""
         now_s = self._clock.monotonic_s()
         for flow, line in list(self._lines.items()):
@@ -70,7 +70,7 @@ class PacedParts:
                 part = self._pop(flow, line)
                 if line.parts:  # the others' turn
                     self._lines[flow] = self._lines.pop(flow)
-                return Turn(part, flow, load)
+                return PacedCall(part, flow, load)
             line.next_s = now_s + min(max(wait_s, SHORTEST_WAIT_S), LONGEST_WAIT_S)
         return None
 
@@ -79,11 +79,11 @@ class PacedParts:
         next_s = min(line.next_s for line in self._lines.values())
         return min(max(next_s - self._clock.monotonic_s(), SHORTEST_WAIT_S), LONGEST_WAIT_S)
 
-    def clear(self) -> Iterator[Part]:
+    def clear(self) -> Iterator[CallPart]:
         """Remove and yield all parts."""
         return self.late(lambda _: True)
 
-    def _pop(self, flow: str, line: _Line) -> Part:
+    def _pop(self, flow: str, line: _Line) -> CallPart:
         part = line.parts.popleft()
         self.count -= 1
         if not line.parts:

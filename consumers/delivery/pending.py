@@ -40,7 +40,7 @@ class PendingBatch:
         return not self.missing
 
 
-class Part(NamedTuple):
+class CallPart(NamedTuple):
     """The envelopes of a batch that go into one call."""
 
     pending: PendingBatch
@@ -58,7 +58,7 @@ class Call:
 
     __slots__ = ("by_target", "count", "envelopes", "loads", "parts", "settled", "tier", "use_by_s")
 
-    def __init__(self, parts: list[Part], loads: Mapping[str, Load] = NO_LOADS) -> None:
+    def __init__(self, parts: list[CallPart], loads: Mapping[str, Load] = NO_LOADS) -> None:
         """`loads`: by flow, what has passed the door of a cap for this call."""
         self.parts = parts
         self.loads = loads
@@ -84,7 +84,7 @@ class Call:
         return reports if any(reports) else [Report(Verdict(UNSENT, reason))] * self.count
 
 
-class Finished:
+class FinishedBatches:
     """Batches whose reports are complete, handed to the engine at the end of a turn of the event loop.
 
     Handing over each by itself wakes the engine's thread for each. It then takes the interpreter's lock whenever the

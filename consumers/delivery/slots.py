@@ -7,7 +7,7 @@ from collections.abc import Callable
 from consumers.delivery.pending import Call
 
 
-class Slot:
+class CallSlot:
     """A slot and its task, which makes one call after the other."""
 
     __slots__ = ("call", "quick", "task", "until_s")
@@ -33,14 +33,16 @@ class Slot:
 class Slots:
     """The slots in use. One timer serves all, since all calls have the same time limit."""
 
-    def __init__(self, timeout_s: float, loop: asyncio.AbstractEventLoop, timed_out: Callable[[Slot], None]) -> None:
-        self.in_use: set[Slot] = set()
+    def __init__(
+        self, timeout_s: float, loop: asyncio.AbstractEventLoop, timed_out: Callable[[CallSlot], None]
+    ) -> None:
+        self.in_use: set[CallSlot] = set()
         self._timeout_s = timeout_s
         self._loop = loop
         self._timed_out = timed_out
         self._timer: asyncio.TimerHandle | None = None
 
-    def limit(self, slot: Slot) -> None:
+    def limit(self, slot: CallSlot) -> None:
         """Let the slot's call end after the time limit."""
         slot.until_s = self._loop.time() + self._timeout_s
         if self._timer is None:

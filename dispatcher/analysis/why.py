@@ -48,7 +48,7 @@ COVERED_MS = 3_000
 """The ledger counts a task's time at least this often while workers ask for the task."""
 
 
-class Part(NamedTuple):
+class CauseShare(NamedTuple):
     """One cause and its part of the task's age."""
 
     cause: str
@@ -80,7 +80,7 @@ class Why(NamedTuple):
     """As in TaskView."""
     age_ms: int
     """From the task's acceptance to now, or to its end."""
-    parts: list[Part]
+    parts: list[CauseShare]
     """The causes, the largest first. They add up to the age."""
     now: str
     """The cause that holds it back now, as far as the registry, the settings and the workers show. Empty if there is
@@ -192,7 +192,8 @@ def why(
     known = _by_span(_spans_by_cause(task, counted, held_up, age), age)
     known |= _cut(counted.causes, age_ms - sum(known.values()), known)
     rest_ms = age_ms - sum(known.values())
-    parts = [Part(cause, ms) for cause, ms in (known | {UNKNOWN: known.get(UNKNOWN, 0) + rest_ms}).items() if ms > 0]
+    known |= {UNKNOWN: known.get(UNKNOWN, 0) + rest_ms}
+    parts = [CauseShare(cause, ms) for cause, ms in known.items() if ms > 0]
     parts.sort(key=lambda part: (part.cause == UNKNOWN, -part.ms))
     now = held_now(task, settings, served) or _sent_now(task, counted, now_ms)
     return Why(

@@ -17,7 +17,7 @@ from dispatcher.engine.waiting import Waiting
 from dispatcher.model.errors import Refused
 from dispatcher.model.tier import DEFAULT_TIER_WEIGHTS, TIERS
 from dispatcher.scheduling.credit_levels import credit_levels
-from dispatcher.wire.lease import FORMAT, GivenBack, LaneAsk, LaneKind, LeaseAnswer, LeaseRequest, Piece, Status
+from dispatcher.wire.lease import FORMAT, GivenBack, LaneAsk, LaneKind, LeaseAnswer, LeaseRequest, Status, StatusRun
 from dispatcher.wire.outcome import Outcome
 
 _log = logging.getLogger(__name__)
@@ -308,7 +308,7 @@ class _LaneReader:
         self._short = False
         self._park = False
 
-    def apply(self, answer: list[list[Piece]]) -> None:
+    def apply(self, answer: list[list[StatusRun]]) -> None:
         lane, working = self._lane, self._leases._working
         for part, pieces in zip(lane.end_call(), answer, strict=True):
             remaining = part.count
@@ -327,7 +327,7 @@ class _LaneReader:
         working.drains.mark(lane)
         working.detach_if_done(lane)
 
-    def _piece(self, part: EnvelopeRun, piece: Piece) -> None:
+    def _piece(self, part: EnvelopeRun, piece: StatusRun) -> None:
         status = piece.status
         if status == NO_CREDIT:
             self._short = True
@@ -349,7 +349,7 @@ class _LaneReader:
         else:
             self._leases._working.hold(self._lane, part)
 
-    def _settle(self, part: EnvelopeRun, piece: Piece) -> None:
+    def _settle(self, part: EnvelopeRun, piece: StatusRun) -> None:
         """Pass a run that needs no sending to settling."""
         lane, settling = self._lane, self._leases._settling
         self._leases._working.take_out(lane, part)

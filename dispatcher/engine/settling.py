@@ -18,7 +18,7 @@ from dispatcher.ports import DeadLetter, Delivery, Done
 from dispatcher.rounds import retry_wait
 from dispatcher.settle import Draft, encoded_or_name, letter_of
 from dispatcher.wire.envelope import MAX_CHUNK, Envelope, encode_envelope
-from dispatcher.wire.lease import Piece
+from dispatcher.wire.lease import StatusRun
 from dispatcher.wire.outcome import ALL_SENT, Outcomes, Report, reads_back
 
 Publish = Callable[[Done], None]
@@ -219,7 +219,7 @@ class Settling(EnginePart):
         self._stats.dropped += part.count
         self._start(lane, [], part)
 
-    def recorded(self, lane: LaneBuffer, part: EnvelopeRun, piece: Piece) -> None:
+    def recorded(self, lane: LaneBuffer, part: EnvelopeRun, piece: StatusRun) -> None:
         """Publish the next attempt of one envelope again. It is recorded with open targets, and the attempt may be
         lost."""
         envelope, still_open = part.deliveries[0].envelope, set(piece.open_positions)

@@ -152,7 +152,7 @@ class Status(IntEnum):
     (the task's own, or a side lane), then ack."""
 
 
-class Piece(msgspec.Struct, array_like=True, frozen=True, gc=False):
+class StatusRun(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The status of the next `count` envelopes of a want."""
 
     status: int
@@ -209,7 +209,7 @@ class LeaseAnswer(msgspec.Struct, array_like=True, frozen=True, gc=False, kw_onl
     number: int
     ready: bool
     """False if the view is empty or being rebuilt (then everything is HELD)."""
-    lanes: list[list[list[Piece]]]
+    lanes: list[list[list[StatusRun]]]
     """For each LaneAsk, for each Want, its pieces in order (together `count` envelopes)."""
     capacity: int = 0
     """Targets/s; 0 = unlimited."""

@@ -13,7 +13,7 @@ NAMES_PROPERTY = "fairlane-broker-names"
 """Property of the system namespace: the brokers when that number, or more, were there last. Separated by commas."""
 
 
-class Sample(NamedTuple):
+class MetricSample(NamedTuple):
     """One value of a metric."""
 
     labels: Mapping[str, str]
@@ -24,7 +24,7 @@ class Sample(NamedTuple):
 class Metrics:
     """The samples of one node, by name."""
 
-    samples: Mapping[str, tuple[Sample, ...]] = field(default_factory=dict)
+    samples: Mapping[str, tuple[MetricSample, ...]] = field(default_factory=dict)
 
     def values(self, name: str, **labels: str) -> list[float]:
         """Return the finite values with these labels. Quantiles without traffic are NaN or infinite."""

@@ -26,7 +26,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Reply:
+class NodeReply:
     """The body of an answer, or why there is none."""
 
     body: bytes = b""
@@ -35,14 +35,14 @@ class Reply:
 
 def ask_all(
     http: urllib3.PoolManager, questions: Iterable[Question], limit_s: float = LIMIT_S
-) -> dict[tuple[str, str], Reply]:
+) -> dict[tuple[str, str], NodeReply]:
     """Return a reply to each question after at most `limit_s`.
 
     Threads that are still waiting then are left behind; they end with their connections, and not with the program.
     """
     asked = list(questions)
     end_s = time.monotonic() + limit_s
-    replies: dict[tuple[str, str], Reply] = {}
+    replies: dict[tuple[str, str], NodeReply] = {}
     threads = [
         threading.Thread(target=_ask, args=(http, question, end_s, replies), name="ask", daemon=True)
         for question in asked
@@ -51,7 +51,7 @@ def ask_all(
         thread.start()
     for thread in threads:
         thread.join(max(0.0, end_s - time.monotonic()))
-    late = Reply(failure=f"no answer within {limit_s:g} s")
+    late = NodeReply(failure=f"no answer within {limit_s:g} s")
     return {question.key: replies.get(question.key, late) for question in asked}
 
 
@@ -59,17 +59,17 @@ def _ask(
     http: urllib3.PoolManager,
     question: Question,
     end_s: float,
-    replies: dict[tuple[str, str], Reply],
+    replies: dict[tuple[str, str], NodeReply],
 ) -> None:
     try:
         replies[question.key] = _get(http, question, end_s)
     except urllib3.exceptions.HTTPError as error:
-        replies[question.key] = Reply(failure=_reason(error))
+        replies[question.key] = NodeReply(failure=_reason(error))
     except (OSError, ValueError) as error:
-        replies[question.key] = Reply(failure=beginning(str(error), 200) or type(error).__name__)
+        replies[question.key] = NodeReply(failure=beginning(str(error), 200) or type(error).__name__)
 
 
-def _get(http: urllib3.PoolManager, question: Question, end_s: float) -> Reply:
+def _get(http: urllib3.PoolManager, question: Question, end_s: float) -> NodeReply:
     left_s = max(0.05, end_s - time.monotonic())
     answer = http.request(
         "GET",
@@ -81,20 +81,20 @@ def _get(http: urllib3.PoolManager, question: Question, end_s: float) -> Reply:
     )
     try:
         if answer.status != 200:
-            return Reply(failure=f"answered {answer.status}")
+            return NodeReply(failure=f"answered {answer.status}")
         return _body(answer, end_s)
     finally:
         answer.close()
 
 
-def _body(answer: urllib3.BaseHTTPResponse, end_s: float) -> Reply:
+def _body(answer: urllib3.BaseHTTPResponse, end_s: float) -> NodeReply:
     """Return the body; the pool bounds its bytes. Raises ValueError with the reason if it is not read to its end."""
     parts = []
     for part in answer.stream(_CHUNK):
         parts.append(part)
         if time.monotonic() > end_s:
             raise ValueError("an answer that does not end")
-    return Reply(b"".join(parts))
+    return NodeReply(b"".join(parts))
 
 
 def _reason(error: urllib3.exceptions.HTTPError) -> str:

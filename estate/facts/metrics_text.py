@@ -3,7 +3,7 @@
 from prometheus_client.parser import text_string_to_metric_families
 
 from dispatcher.model.errors import Malformed
-from estate.facts.answers import Metrics, Sample
+from estate.facts.answers import Metrics, MetricSample
 
 KEPT = (
     "bookie_",
@@ -28,12 +28,12 @@ def parse_metrics(text: str) -> Metrics:
     Brokers repeat TYPE lines and write histograms without HELP; the parser makes further families of them, so samples
     are collected by their own names.
     """
-    samples: dict[str, list[Sample]] = {}
+    samples: dict[str, list[MetricSample]] = {}
     lines = "\n".join(line for line in text.splitlines() if line.startswith(KEPT))
     try:
         for family in text_string_to_metric_families(lines):
             for sample in family.samples:
-                samples.setdefault(sample.name, []).append(Sample(sample.labels, sample.value))
+                samples.setdefault(sample.name, []).append(MetricSample(sample.labels, sample.value))
     except ValueError as error:
         raise Malformed(
             f"The metrics are not readable ({error}).", "Check that this is a broker or a bookie."

@@ -13,11 +13,11 @@ from dispatcher.model.errors import DECODING_ERRORS, Malformed
 from dispatcher.wire.topics import Topics
 from estate.facts import questions
 from estate.facts.answers import EstateAnswer, Metrics, NodeAnswer
-from estate.facts.asking import LIMIT_S, Question, Reply, ask_all
+from estate.facts.asking import LIMIT_S, NodeReply, Question, ask_all
 from estate.facts.metrics_text import parse_metrics
 from estate.facts.questions import CLUSTER, METRICS, Depth
 
-Replies = Mapping[tuple[str, str], Reply]
+Replies = Mapping[tuple[str, str], NodeReply]
 _CONNECTIONS = 64
 """Connections to one node that are kept: a look asks everything at once."""
 FIRST_SPAN_S = 1.0

@@ -91,7 +91,7 @@ class Command:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class LookResult:
     """The records after a look, and what follows from it."""
 
     nodes: Mapping[str, NodeRecord]
@@ -110,7 +110,7 @@ def judge(
     unseen: AbstractSet[NodeKind] = frozenset(),
     *,
     acts: bool = True,
-) -> Verdict:
+) -> LookResult:
     """Return the verdict of one look. elapsed_ms: since the look before.
 
     unseen: kinds of nodes that could not be listed. Their records stay as they are. acts: whether a command will be
@@ -131,7 +131,7 @@ def judge(
     command, refusals = _command(after, looked, slow, budget, settings)
     if command is not None and acts:
         after[command.node.key] = command.node
-    return Verdict(after, command, (*changed, *_shared_causes(look, settings), *refusals))
+    return LookResult(after, command, (*changed, *_shared_causes(look, settings), *refusals))
 
 
 def carried_out(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dispatcher.model.errors import InvalidInput
 from estate.sizing.figures import Figure
-from estate.sizing.layout import Layout, layout_of
+from estate.sizing.layout import MachineLayout, layout_of
 from estate.sizing.memory import ZOOKEEPER_BYTES, JavaMemory
 from estate.sizing.needs import MIB
 from estate.sizing.plan import ClusterPlan
@@ -81,7 +81,7 @@ def _broker_site(site: Site) -> dict[str, Figure]:
     }
 
 
-def _bookie_site(site: Site, layout: Layout) -> dict[str, Figure]:
+def _bookie_site(site: Site, layout: MachineLayout) -> dict[str, Figure]:
     return {
         **_metadata(site.zookeeper, "zkServers"),
         "bookiePort": Figure(3181, "BookKeeper's usual port"),
@@ -123,7 +123,7 @@ def _zookeeper(site: Site) -> dict[str, Figure]:
 
 
 # ---------------------------------------------------------------- units and readme
-def _units(plan: ClusterPlan, layout: Layout, site: Site) -> dict[str, str]:
+def _units(plan: ClusterPlan, layout: MachineLayout, site: Site) -> dict[str, str]:
     """Return the systemd units by the names of their files."""
     beside = ["IOWeight=50"] if plan.needs.mixed else []
     return {
@@ -171,7 +171,7 @@ WantedBy=multi-user.target
 """
 
 
-def _readme(plan: ClusterPlan, layout: Layout, site: Site) -> str:
+def _readme(plan: ClusterPlan, layout: MachineLayout, site: Site) -> str:
     figures = "\n".join(f"| {name} | {_value(figure)} | {figure.why} |" for name, figure in plan.figures.items())
     notes = "\n".join(f"- {note}" for note in (*layout.reasons, *plan.remarks))
     where = "each machine" if plan.needs.mixed else "its machines"

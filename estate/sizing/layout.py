@@ -29,7 +29,7 @@ class CpuSet:
 
 
 @dataclass(frozen=True)
-class Layout:
+class MachineLayout:
     """Directories and CPUs of a machine."""
 
     journal: str
@@ -39,13 +39,13 @@ class Layout:
     reasons: tuple[str, ...]
 
 
-def layout_of(needs: ClusterNeeds, broker_part: float) -> Layout:
+def layout_of(needs: ClusterNeeds, broker_part: float) -> MachineLayout:
     """Return the layout of each machine. broker_part: the broker's part of the CPU that a mixed machine needs."""
     disks = needs.machines.disks
     first = 1 if disks == 1 else 2
     ledgers = tuple(f"/data/{number}/ledgers" for number in range(first, disks + 1))
     broker, bookie = _cpus(needs, broker_part)
-    return Layout("/data/1/journal", ledgers, broker, bookie, tuple(_reasons(needs)))
+    return MachineLayout("/data/1/journal", ledgers, broker, bookie, tuple(_reasons(needs)))
 
 
 def _reasons(needs: ClusterNeeds) -> list[str]:

@@ -10,7 +10,7 @@ _SAME_S = 0.5
 _SAME_PART = 0.01
 
 
-class Effect(NamedTuple):
+class FinishChange(NamedTuple):
     """A task whose finish time changes."""
 
     task: str
@@ -36,11 +36,11 @@ class Effect(NamedTuple):
         return self.eta_after_s - self.eta_s
 
 
-def effects(before: Situation, after: Situation) -> list[Effect]:
+def effects(before: Situation, after: Situation) -> list[FinishChange]:
     """Return the tasks whose finish times change, the most affected first."""
     was, will = before.done_s(), after.done_s()
     changed = [
-        Effect(
+        FinishChange(
             task=task.id,
             app=task.app,
             tier=task.tier,
@@ -53,6 +53,6 @@ def effects(before: Situation, after: Situation) -> list[Effect]:
     return sorted((effect for effect in changed if _moves(effect)), key=lambda effect: -abs(effect.later_s))
 
 
-def _moves(effect: Effect) -> bool:
+def _moves(effect: FinishChange) -> bool:
     by_s, eta_s = abs(effect.later_s), effect.eta_s or 0.0
     return by_s > max(_SAME_S, eta_s * _SAME_PART)

@@ -49,7 +49,7 @@ class Band:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Frame:
+class PlotArea:
     """The scales of a part of a picture. Its methods draw in these scales."""
 
     last: float

@@ -16,7 +16,7 @@ from fairlane.cli.base.output import Output, output_option, say
 if TYPE_CHECKING:
     from lab.fake.certificates import TlsFiles
     from lab.fake.messages import FakeProvider
-    from lab.fake.site import Site
+    from lab.fake.site import FakeSite
 
 _OF_AN_APP = ("credentials", "url", "ca_file", "key_id", "team_id", "topic")
 """Settings of an app that a fake serves."""
@@ -107,13 +107,13 @@ def apns(invocation: Invocation, /, topic: str, output: Output, **given: Any) ->
     _run(site, files, given, ready)
 
 
-def _site(provider: "FakeProvider", given: dict[str, Any]) -> "Site":
+def _site(provider: "FakeProvider", given: dict[str, Any]) -> "FakeSite":
     from lab.fake.making import STREAMS
     from lab.fake.rules import FakeRules, load_rules
-    from lab.fake.site import Site
+    from lab.fake.site import FakeSite
 
     rules = load_rules(given["rules"], provider.table) if given["rules"] else FakeRules()
-    return Site(provider, rules, seed=given["seed"], streams=STREAMS[provider.name])
+    return FakeSite(provider, rules, seed=given["seed"], streams=STREAMS[provider.name])
 
 
 def _tls_files(folder: Path, given: dict[str, Any], *, asks: bool) -> "TlsFiles":
@@ -122,7 +122,7 @@ def _tls_files(folder: Path, given: dict[str, Any], *, asks: bool) -> "TlsFiles"
     return make_tls_files(folder, given["host"], given["ca_file"], asks=asks)
 
 
-def _run(site: "Site", files: "TlsFiles", given: dict[str, Any], ready: Callable[[str], None]) -> None:
+def _run(site: "FakeSite", files: "TlsFiles", given: dict[str, Any], ready: Callable[[str], None]) -> None:
     from lab.fake.server import run_fake
 
     run_fake(site, files, given["host"], given["port"], ready)

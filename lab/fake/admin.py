@@ -9,17 +9,17 @@ from dispatcher.model.errors import DECODING_ERRORS, FairlaneError
 from lab.fake.messages import Reply, Request, json_reply
 from lab.fake.rules import read_rules
 from lab.fake.site import ADMIN_PREFIX as PREFIX
-from lab.fake.site import Site
+from lab.fake.site import FakeSite
 
 
-def side_reply(site: Site, request: Request) -> Reply:
+def side_reply(site: FakeSite, request: Request) -> Reply:
     """Answer a request that is no push."""
     if request.path.startswith(PREFIX):
         return _admin_reply(site, request)
     return site.provider.side_reply(request, site.rules)
 
 
-def _admin_reply(site: Site, request: Request) -> Reply:
+def _admin_reply(site: FakeSite, request: Request) -> Reply:
     act = _ACTS.get((request.method, urlsplit(request.path).path.removeprefix(PREFIX)))
     if act is None:
         known = sorted(f"{method} {PREFIX}{name}" for method, name in _ACTS)
@@ -32,20 +32,20 @@ def _admin_reply(site: Site, request: Request) -> Reply:
         return json_reply(400, {"error": f"The body is wrong: {error}."})
 
 
-def _rules(site: Site, _: Request) -> Reply:
+def _rules(site: FakeSite, _: Request) -> Reply:
     return json_reply(200, site.rules)
 
 
-def _set_rules(site: Site, request: Request) -> Reply:
+def _set_rules(site: FakeSite, request: Request) -> Reply:
     site.set_rules(read_rules(msgspec.json.decode(request.body), site.provider.table))
     return json_reply(200, site.rules)
 
 
-def _counts(site: Site, _: Request) -> Reply:
+def _counts(site: FakeSite, _: Request) -> Reply:
     return json_reply(200, site.accounts.summary())
 
 
-def _accepted(site: Site, request: Request) -> Reply:
+def _accepted(site: FakeSite, request: Request) -> Reply:
     """All targets with their times, or one with its message ids."""
     [target] = parse_qs(urlsplit(request.path).query).get("target", [""])[-1:]
     accounts = site.accounts
@@ -55,26 +55,26 @@ def _accepted(site: Site, request: Request) -> Reply:
     return json_reply(200, {"target": target, "accepted": accounts.accepted[target], "messages": ids})
 
 
-def _payloads(site: Site, request: Request) -> Reply:
+def _payloads(site: FakeSite, request: Request) -> Reply:
     """The last pushes, the newest first: all that are kept, or those of a target."""
     [target] = parse_qs(urlsplit(request.path).query).get("target", [""])[-1:]
     return json_reply(200, [one.shown() for one in reversed(site.payloads) if not target or one.is_for(target)])
 
 
-def _judge(site: Site, request: Request) -> Reply:
+def _judge(site: FakeSite, request: Request) -> Reply:
     return json_reply(200, site.accounts.judge(msgspec.json.decode(request.body, type=list[str])))
 
 
-def _forget(site: Site, _: Request) -> Reply:
+def _forget(site: FakeSite, _: Request) -> Reply:
     site.forget()
     return json_reply(200, site.accounts.summary())
 
 
-def _expire(site: Site, _: Request) -> Reply:
+def _expire(site: FakeSite, _: Request) -> Reply:
     return json_reply(200, {"expired": site.provider.expire_tokens()})
 
 
-_ACTS: dict[tuple[str, str], Callable[[Site, Request], Reply]] = {
+_ACTS: dict[tuple[str, str], Callable[[FakeSite, Request], Reply]] = {
     ("GET", "rules"): _rules,
     ("PUT", "rules"): _set_rules,
     ("GET", "counts"): _counts,

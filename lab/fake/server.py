@@ -10,7 +10,7 @@ from importlib.util import find_spec
 
 from dispatcher.model.errors import InvalidInput, Refused
 from lab.fake.certificates import TlsFiles
-from lab.fake.site import Site
+from lab.fake.site import FakeSite
 from lab.fake.wire.course import break_connection
 from lab.fake.wire.http1 import Http1
 from lab.fake.wire.http2 import Http2Connection
@@ -19,7 +19,7 @@ from lab.fake.wire.http2 import Http2Connection
 class _Choosing(asyncio.Protocol):
     """A new connection: hands over to the protocol that TLS has agreed on."""
 
-    def __init__(self, site: Site, http1: Http1, over: asyncio.Event) -> None:
+    def __init__(self, site: FakeSite, http1: Http1, over: asyncio.Event) -> None:
         self._site, self._http1, self._over = site, http1, over
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -38,7 +38,7 @@ class _Choosing(asyncio.Protocol):
 
 
 @asynccontextmanager
-async def serving(site: Site, files: TlsFiles, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[int]:
+async def serving(site: FakeSite, files: TlsFiles, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[int]:
     """Serve; yields the port, a free one for 0. Raises Refused if it is taken."""
     http1, over = Http1(site), asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -69,7 +69,7 @@ def _context(files: TlsFiles) -> ssl.SSLContext:
     return context
 
 
-def run_fake(site: Site, files: TlsFiles, host: str, port: int, on_ready: Callable[[str], None]) -> None:
+def run_fake(site: FakeSite, files: TlsFiles, host: str, port: int, on_ready: Callable[[str], None]) -> None:
     """Serve until SIGTERM or SIGINT. `on_ready` gets the fake's address. Raises Refused if the port is taken."""
 
     async def main() -> None:

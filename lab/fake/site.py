@@ -23,7 +23,7 @@ _LASTING = (Effect.DEAD, Effect.WRONG)
 """Answers about a target that stay the same on every request."""
 
 
-class Handling(NamedTuple):
+class TimedReply(NamedTuple):
     """A reply, and when to send it."""
 
     reply: Reply
@@ -97,7 +97,7 @@ class Choice:
         return int.from_bytes(digest, "big") / 2**64
 
 
-class Site:
+class FakeSite:
     """One fake: its provider, its rules and its accounts."""
 
     def __init__(
@@ -141,14 +141,14 @@ class Site:
         first = self.provider.first_streams
         return usual if peer.trusted or first is None else min(first, usual)
 
-    def receive(self, request: Request, peer: ClientFacts) -> Handling:
+    def receive(self, request: Request, peer: ClientFacts) -> TimedReply:
         """Take a push: count it and return the reply."""
         self.accounts.rates.count(self._now_s())
         answer = self._answer(request, peer)
         self.accounts.answers[_name(answer)] += 1
         kept = request._replace(body=request.body[:KEPT_BYTES])
         self.payloads.append(KeptPayload(kept, _name(answer)))
-        return Handling(self.provider.reply(answer, request), self._delay_s())
+        return TimedReply(self.provider.reply(answer, request), self._delay_s())
 
     def _answer(self, request: Request, peer: ClientFacts) -> Answer:
         wait_s = self._over_quota()

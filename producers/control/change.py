@@ -18,7 +18,7 @@ _LANE_MAKERS = 16
 _log = logging.getLogger(__name__)
 
 
-class Stored(NamedTuple):
+class StoredRecords(NamedTuple):
     """Records in the control topic."""
 
     positions: list[str]
@@ -42,7 +42,7 @@ class TaskChange(NamedTuple):
 
 def change_tasks(
     services: Services, changes: Sequence[TaskChange], on_stored: Callable[[int], None] | None = None
-) -> Stored:
+) -> StoredRecords:
     """Change tasks in batches. Return once the view holds the changes, or Redis turns out to be gone.
 
     The lanes of tasks that leave a shared one are created last: a broker creates some hundred topics a second, and a
@@ -68,26 +68,27 @@ def change_tasks(
     _create_lanes(services, [change.task for change in changes[:stored] if change.leaves_shared_lane])
     if failure is not None:
         raise failure
-    return Stored(positions, lacks_redis)
+    return StoredRecords(positions, lacks_redis)
 
 
-def change_service(services: Services, settings: Sequence[Setting]) -> Stored:
+def change_service(services: Services, settings: Sequence[Setting]) -> StoredRecords:
     """Change settings of the service. Workers follow within 200 ms. Raises Unreachable if Pulsar is gone."""
     now_ms = services.clock.wall_ms()
     return _store(services, [setting.record(now_ms) for setting in settings])
 
 
-def _store(services: Services, records: Sequence[ControlChange | GlobalChange]) -> Stored:
+def _store(services: Services, records: Sequence[ControlChange | GlobalChange]) -> StoredRecords:
     """Store the records in this order in one batch. Raises Unreachable if Pulsar is gone."""
     positions = services.control.append_many(records)
     try:
         services.registry.control.apply_all(list(zip(positions, records, strict=True)))
     except Unreachable as error:
-        return Stored(positions, f"The change is stored in Pulsar and takes effect when Redis is back: {error.cause}")
-    return Stored(positions)
+        note = f"The change is stored in Pulsar and takes effect when Redis is back: {error.cause}"
+        return StoredRecords(positions, note)
+    return StoredRecords(positions)
 
 
-def log_deferred(stored: Stored) -> Stored:
+def log_deferred(stored: StoredRecords) -> StoredRecords:
     """Return the same. Log it if the records take effect only when Redis is back."""
     if stored.lacks_redis:
         _log.warning(stored.lacks_redis)

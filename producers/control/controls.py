@@ -15,7 +15,7 @@ from dispatcher.model.task_control import Control, Override
 from dispatcher.model.view import InFlight
 from dispatcher.wire.envelope import decode_message
 from dispatcher.wire.submission import Submission
-from producers.control.change import Stored, TaskChange, change_tasks, log_deferred
+from producers.control.change import StoredRecords, TaskChange, change_tasks, log_deferred
 from producers.control.known_tasks import no_such_task, without_redis
 from producers.control.task_changes import Changes
 from producers.ports import Services
@@ -136,7 +136,7 @@ class Controls:
         known = self._services().known
         return without_redis(lambda: known.submission(task), lambda: known.stored([task]).get(task))
 
-    def _change(self, submission: Submission, controls: tuple[Control, ...]) -> Stored:
+    def _change(self, submission: Submission, controls: tuple[Control, ...]) -> StoredRecords:
         change = TaskChange(submission.record.task, controls, submission.shared)
         return log_deferred(change_tasks(self._services(), [change]))
 

@@ -8,7 +8,7 @@ from dispatcher.model.pools import Cap
 from dispatcher.model.service_settings import Setting, globals_after
 from dispatcher.model.view import Globals
 from producers.connection import Connection
-from producers.control.change import Stored, change_service, log_deferred
+from producers.control.change import StoredRecords, change_service, log_deferred
 from producers.control.service_controls import Put, ServiceControls
 
 
@@ -108,7 +108,7 @@ class ServiceClient:
     def _store(self, settings: Sequence[Setting]) -> None:
         log_deferred(self._changed(settings))
 
-    def _changed(self, settings: Sequence[Setting]) -> Stored:
+    def _changed(self, settings: Sequence[Setting]) -> StoredRecords:
         return change_service(self._connection.services(), settings)
 
     def _service_controls(self, put: Put) -> ServiceControls:

@@ -15,7 +15,7 @@ from fairlane.pages.picture import (
     TOP,
     WIDTH,
     Band,
-    Frame,
+    PlotArea,
     document,
     legend,
     rect,
@@ -39,10 +39,10 @@ Line = Sequence[float | None]
 
 def _frame(
     times_ms: Sequence[int], maximum: float = 1.0, *, top: float = TOP, height: float = 230, left: float = LEFT
-) -> Frame:
+) -> PlotArea:
     first, last = times_ms[0], times_ms[-1]
     marks = time_ticks(first, last)
-    return Frame(first=first, last=last, maximum=maximum, marks=marks, top=top, height=height, left=left)
+    return PlotArea(first=first, last=last, maximum=maximum, marks=marks, top=top, height=height, left=left)
 
 
 def _gaps(report: BacklogReport) -> list[tuple[int, int]]:
@@ -109,7 +109,9 @@ def shares(report: BacklogReport) -> str:
     return document("shares", "Shares, wanted and actual", words, frame.picture_height, body)
 
 
-def _panel(frame: Frame, times_ms: Sequence[int], tier: str, actual_shares: Line, wanted_shares: Line) -> Iterator[str]:
+def _panel(
+    frame: PlotArea, times_ms: Sequence[int], tier: str, actual_shares: Line, wanted_shares: Line
+) -> Iterator[str]:
     yield text(frame.left - 52, frame.top + frame.height / 2 + 4, tier, "ink", "end")
     for part in (0.5, 1.0):
         yield from frame.level(part, f"{part:.0%}")
@@ -153,7 +155,7 @@ def _carried(line: Line) -> Line:
     ]
 
 
-def _wait_grid(frame: Frame, low: float, high: float) -> Iterator[str]:
+def _wait_grid(frame: PlotArea, low: float, high: float) -> Iterator[str]:
     for wait_s in _WAIT_TICKS_S:
         if low <= math.log10(wait_s) <= high:
             yield from frame.level(math.log10(wait_s) - low, f"{wait_s * 1000:g} ms" if wait_s < 1 else span(wait_s))
@@ -184,7 +186,7 @@ def ages(report: BacklogReport) -> str:
     return document("ages", "Age of what waits", words, frame.picture_height, body)
 
 
-def _heat_row(frame: Frame, times_ms: Sequence[int], counts: Sequence[int], y: float, maximum: int) -> Iterator[str]:
+def _heat_row(frame: PlotArea, times_ms: Sequence[int], counts: Sequence[int], y: float, maximum: int) -> Iterator[str]:
     for index, count in enumerate(counts):
         if count:
             left, right = frame.x(times_ms[max(0, index - 1)]), frame.x(times_ms[index])

@@ -9,7 +9,7 @@ from backends.pulsar.broker_lanes import BrokerLanes
 from backends.redis.backlog import BacklogReader
 from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError
-from spark_jobs.backlog.snapshot_row import Row, Taken, snapshot_row
+from spark_jobs.backlog.snapshot_row import Row, SnapshotHeader, snapshot_row
 
 if TYPE_CHECKING:
     from spark_jobs.backlog.snapshot_files import SnapshotFiles
@@ -34,7 +34,7 @@ class BacklogSnapshotter:
         answers = self._brokers.read()
         backlog = self._redis.read()
         took_ms = round((self._clock.monotonic_s() - begun_s) * 1000)
-        return snapshot_row(backlog, answers, Taken(self._every_s, took_ms, self._brokers.measured_every_s))
+        return snapshot_row(backlog, answers, SnapshotHeader(self._every_s, took_ms, self._brokers.measured_every_s))
 
 
 def failures(row: Row) -> list[str]:

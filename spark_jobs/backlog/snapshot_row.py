@@ -22,7 +22,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Taken:
+class SnapshotHeader:
     """How a snapshot was taken."""
 
     every_s: float
@@ -33,7 +33,7 @@ class Taken:
     """Maximum age of the brokers' figures, if known."""
 
 
-def snapshot_row(backlog: BacklogState, brokers: Sequence[BrokerAnswer], taken: Taken) -> Row:
+def snapshot_row(backlog: BacklogState, brokers: Sequence[BrokerAnswer], taken: SnapshotHeader) -> Row:
     """Return one row from what Redis and the brokers reported at one moment."""
     settings = globals_of(backlog.settings, backlog.at_ms)
     return {

@@ -16,7 +16,7 @@ from backends.settings import PulsarSettings
 from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError, Refused, Unreachable
 from spark_jobs.journal.files import CLOSES, TASKS, write_rows
-from spark_jobs.journal.landing import Landed, Landing, land
+from spark_jobs.journal.landing import LandedSpan, Landing, land
 from spark_jobs.journal.log import CommitChange, Conflict, JournalLog, JournalState
 from spark_jobs.journal.outcome_topics import TopicSpan, connected, ends_of, last_positions
 from spark_jobs.journal.tasks import CONTROL, read_tasks
@@ -150,7 +150,7 @@ class Journal:
             more=any(one.more for one in landed) or tasks.more,
         )
 
-    def _land(self, base: JournalState, until: dict[str, str], tag: str) -> list[Landed]:
+    def _land(self, base: JournalState, until: dict[str, str], tag: str) -> list[LandedSpan]:
         """Land what is new up to these positions, with one Spark task per topic."""
         spans = [
             TopicSpan(int(topic), base.cursors.get(topic, ""), position, self._options.max_records)
@@ -166,8 +166,8 @@ class Journal:
         context = self._spark.sparkContext
         context.setJobDescription(f"journal, batch {tag}")
         with translated():
-            answers: list[Landed | FairlaneError] = context.parallelize(landings, len(landings)).map(land).collect()
-        landed: list[Landed] = []
+            answers: list[LandedSpan | FairlaneError] = context.parallelize(landings, len(landings)).map(land).collect()
+        landed: list[LandedSpan] = []
         for answer in answers:
             if isinstance(answer, FairlaneError):
                 raise answer

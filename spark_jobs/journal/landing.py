@@ -48,7 +48,7 @@ class Landing:
 
 
 @dataclass(kw_only=True)
-class Landed:
+class LandedSpan:
     """The result of landing a span."""
 
     topic: int
@@ -72,7 +72,7 @@ class StoredState(msgspec.Struct, array_like=True):
     tasks: dict[str, TaskState]
 
 
-def land(landing: Landing) -> Landed | FairlaneError:
+def land(landing: Landing) -> LandedSpan | FairlaneError:
     """Land a span. Returns a FairlaneError instead of raising it, so that the driver can report it in one line."""
     try:
         with landing.log.writing(), connected(landing.pulsar) as client:
@@ -95,7 +95,7 @@ class Lander:
         """By day and app."""
         self._writers: dict[tuple[str, ...], FileWriter] = {}
         self._closes: list[dict[str, Any]] = []
-        self._landed = Landed(topic=landing.span.topic, cursor=landing.span.after)
+        self._landed = LandedSpan(topic=landing.span.topic, cursor=landing.span.after)
 
     def take(self, records: Sequence[StoredRecord]) -> None:
         """Add the next records of the span."""
@@ -104,7 +104,7 @@ class Lander:
         for record in records:
             self._take(record)
 
-    def finish(self) -> Landed:
+    def finish(self) -> LandedSpan:
         """Write everything, once the whole span has been added."""
         landed, span = self._landed, self._landing.span
         landed.more = bool(span.max_records) and landed.records >= span.max_records

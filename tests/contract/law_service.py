@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 from dispatcher.model.pools import NO_CAP, Cap
 from dispatcher.model.tier import MILLI, Tier
-from dispatcher.wire.lease import GivenBack, LaneAsk, LaneKind, Piece, Status, Want
+from dispatcher.wire.lease import GivenBack, LaneAsk, LaneKind, Status, StatusRun, Want
 from dispatcher.wire.outcome import RETRY
 from dispatcher.wire.topics import side_of_lane
 from lab.laws import CapSince, overshoot
@@ -233,7 +233,7 @@ class LawService:
         return ask(lane, *wants, demand=BACKLOG)
 
     # ------------------------------------------------------------- what is granted
-    def _take(self, claim: str, lane: LaneAsk, wanted: Want, first: int, piece: Piece) -> None:
+    def _take(self, claim: str, lane: LaneAsk, wanted: Want, first: int, piece: StatusRun) -> None:
         work = self.works[wanted.task]
         tier = lane.tier or ("low" if lane.kind != LaneKind.OWN else work.tier)
         if piece.status == Status.GRANTED:

@@ -17,7 +17,7 @@ from dispatcher.analysis.why import counted_of
 from dispatcher.model.tier import Tier
 from dispatcher.ports import FoldResult
 from dispatcher.wire.control import ControlRecord, TaskRecord
-from dispatcher.wire.lease import GivenBack, LaneAsk, LaneKind, LeaseAnswer, LeaseRequest, Piece, Status, Want
+from dispatcher.wire.lease import GivenBack, LaneAsk, LaneKind, LeaseAnswer, LeaseRequest, Status, StatusRun, Want
 from dispatcher.wire.outcome import FORMAT as RECORD_FORMAT
 from dispatcher.wire.outcome import ClaimsEnded, EpochMark, Mixed, OutcomeRecord, Outcomes, Run, encode_record
 from dispatcher.wire.topics import Topics, side_of_lane, task_of_lane
@@ -107,7 +107,7 @@ class LawWorld(EngineWorld):
         """How many envelopes of the first want are granted."""
         return sum(count for status, count in self.statuses(number, *asks, **fields) if status == Status.GRANTED)
 
-    def by_another(self, asked: LaneAsk) -> list[list[Piece]]:
+    def by_another(self, asked: LaneAsk) -> list[list[StatusRun]]:
         """The pieces of each want, asked for by a worker that has asked for nothing yet."""
         return self.lease(1, asked, worker=f"another-{next(self._others)}").lanes[0]
 
@@ -345,7 +345,7 @@ def statuses(answer: LeaseAnswer, lane: int = 0, wanted: int = 0) -> list[tuple[
     return [(piece.status, piece.count) for piece in answer.lanes[lane][wanted]]
 
 
-def each_piece(asks: Sequence[LaneAsk], answer: LeaseAnswer) -> Iterator[tuple[LaneAsk, Want, int, Piece]]:
+def each_piece(asks: Sequence[LaneAsk], answer: LeaseAnswer) -> Iterator[tuple[LaneAsk, Want, int, StatusRun]]:
     """The pieces of an answer, each with its lane, its want and the first of its envelopes."""
     for lane, wants in zip(asks, answer.lanes, strict=True):
         for wanted, found in zip(lane.wants, wants, strict=True):
@@ -356,5 +356,5 @@ def each_piece(asks: Sequence[LaneAsk], answer: LeaseAnswer) -> Iterator[tuple[L
             assert first == wanted.first + wanted.count
 
 
-def pieces(answer: LeaseAnswer) -> list[Piece]:
+def pieces(answer: LeaseAnswer) -> list[StatusRun]:
     return [piece for lane in answer.lanes for wanted in lane for piece in wanted]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dispatcher.analysis.why import Part
+from dispatcher.analysis.why import CauseShare
 from dispatcher.model.tier import Tier
 from dispatcher.wire.lease import LaneKind
 from dispatcher.wire.outcome import RETRY
@@ -40,7 +40,7 @@ def parts(world: LawWorld, task: str) -> dict[str, float]:
     counted = world.why(task)
     total = sum(counted.values())
     assert LASTS_MS - 2 * (COUNTED_EVERY_MS + 2 * PERIOD_MS) <= total <= LASTS_MS
-    assert all(Part(cause, ms).meaning != cause for cause, ms in counted.items()), "each is told in words"
+    assert all(CauseShare(cause, ms).meaning != cause for cause, ms in counted.items()), "each is told in words"
     return {cause: ms / total for cause, ms in counted.items()}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import msgspec
 
 from dispatcher.wire.groups import MAX_TRIES, TargetGroup
-from dispatcher.wire.lease import LaneAsk, LeaseAnswer, Piece, Status
+from dispatcher.wire.lease import LaneAsk, LeaseAnswer, Status, StatusRun
 from dispatcher.wire.outcome import RETRY, UNKNOWN, UNSENT, ClaimsEnded, Mixed
 from tests.contract.ledger_worlds import (
     LawWorld,
@@ -42,7 +42,7 @@ def copy_of(*groups: TargetGroup, attempt: int = 1, turn_ms: int = SOON_MS) -> L
     return ask_retry(want("t", 0, 1, attempt=attempt, **fields))
 
 
-def piece_of(answer: LeaseAnswer) -> Piece:
+def piece_of(answer: LeaseAnswer) -> StatusRun:
     (piece,) = answer.lanes[0][0]
     return piece
 
@@ -63,7 +63,7 @@ OPEN = recorded([RETRY, UNSENT, UNSENT, UNSENT], A, REST)
 
 def test_what_is_due_is_granted_and_paid_for(live: LawWorld) -> None:
     live.record("t", OPEN)
-    assert piece_of(live.lease(1, copy_of(A, REST))) == Piece(GRANTED, 1)
+    assert piece_of(live.lease(1, copy_of(A, REST))) == StatusRun(GRANTED, 1)
     assert live.stats()["granted:high"] == 1
     live.record("t", recorded([0, UNSENT, UNSENT, UNSENT], REST, attempt=1))
     assert live.stats()["used:high"] == 1
@@ -111,9 +111,9 @@ def test_a_claim_that_ends_without_a_record_costs_what_was_due_a_try(live: LawWo
     end_claim(live, 1)
     now_ms = live.clock.wall_ms()
     lost = msgspec.structs.replace(A, tries=2, first_ms=now_ms, is_lost=True)
-    assert piece_of(live.lease(2, copy_of(A, REST))) == Piece(GRANTED, 1, groups=[lost, REST])
+    assert piece_of(live.lease(2, copy_of(A, REST))) == StatusRun(GRANTED, 1, groups=[lost, REST])
     live.record("t", recorded([0, UNSENT, UNSENT, UNSENT], REST, attempt=1), claim="w.2")
-    assert piece_of(live.lease(3, copy_of(REST, attempt=2, turn_ms=LATER_MS))) == Piece(GRANTED, 1)
+    assert piece_of(live.lease(3, copy_of(REST, attempt=2, turn_ms=LATER_MS))) == StatusRun(GRANTED, 1)
     assert live.stats()["repeats_possible"] == 1, "in targets"
 
 
@@ -123,7 +123,7 @@ def test_first_rounds_of_a_lost_claim_are_granted_together_with_their_tries(live
     now_ms = live.clock.wall_ms()
     lost = TargetGroup(positions="7", tries=1, due_ms=0, first_ms=now_ms, is_lost=True)
     answer = live.lease(2, ask_own("t", 0, 30, size=3))
-    assert answer.lanes[0][0] == [Piece(GRANTED, 20, groups=[lost]), Piece(GRANTED, 10)]
+    assert answer.lanes[0][0] == [StatusRun(GRANTED, 20, groups=[lost]), StatusRun(GRANTED, 10)]
     assert live.stats()["repeats_possible"] == 60
     assert live.statuses(1, ask_own("t", 0, 30, size=3), worker="other") == [(HELD, 30)]
     for number in range(2, MAX_TRIES + 3):
@@ -152,7 +152,7 @@ def test_what_is_given_back_costs_no_try(live: LawWorld) -> None:
     live.lease(1, copy_of(A, REST), ask_own("t", 1, 4))
     back = [given_back("t", 1, 4), given_back("t", 0, 1, attempt=1)]
     answer = live.lease(2, copy_of(A, REST), ask_own("t", 1, 4), given_back=back)
-    assert answer.lanes == [[[Piece(GRANTED, 1)]], [[Piece(GRANTED, 4)]]]
+    assert answer.lanes == [[[StatusRun(GRANTED, 1)]], [[StatusRun(GRANTED, 4)]]]
 
 
 def test_a_record_without_groups_has_tried_all_in_each_round(live: LawWorld) -> None:
@@ -182,7 +182,7 @@ def test_a_lease_names_the_time_in_which_targets_were_paused_since_their_first_c
     plain = copy_of(early, late)
     (want,) = plain.wants
     aged = msgspec.structs.replace(plain, wants=[msgspec.structs.replace(want, first_ms=early.first_ms)])
-    assert piece_of(live.lease(1, plain)) == Piece(GRANTED, 1)
+    assert piece_of(live.lease(1, plain)) == StatusRun(GRANTED, 1)
     back = given_back("t", 0, 1, lane=plain.lane, attempt=1, size=2)
     piece = piece_of(live.lease(2, aged, given_back=[back]))
     assert [(one.positions, one.paused_ms) for one in piece.groups] == [("1", 25_000), ("2", 20_000)]

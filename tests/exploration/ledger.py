@@ -12,7 +12,7 @@ from msgspec import msgpack
 from backends.redis.keys import COUNT_FIELDS
 from backends.redis.workers import Workers
 from dispatcher.wire.control import ControlRecord, encode_control
-from dispatcher.wire.lease import LeaseAnswer, LeaseRequest, Piece, Status
+from dispatcher.wire.lease import LeaseAnswer, LeaseRequest, Status, StatusRun
 from dispatcher.wire.positions import mask_of
 from dispatcher.wire.topics import Topics
 from lab.simulator.redis.server import MemoryRedis
@@ -314,7 +314,7 @@ def _in_time_of(request: LeaseRequest, answer: LeaseAnswer) -> LeaseAnswer:
     return msgspec.structs.replace(answer, lanes=lanes)
 
 
-def _piece_in_time_of(turn: int, piece: Piece) -> Piece:
+def _piece_in_time_of(turn: int, piece: StatusRun) -> StatusRun:
     groups = [msgspec.structs.replace(group, due_ms=due_at(group.due_ms, turn)) for group in piece.groups]
     return msgspec.structs.replace(piece, groups=groups)
 

@@ -72,7 +72,7 @@ def test_a_lost_message_ends_the_run() -> None:
 
 
 def test_the_fair_time_is_that_of_equal_parts_of_the_tier() -> None:
-    scene = late_task.Scene(capacity=1_000, earlier=3, earlier_targets=100, late_targets=60)
+    scene = late_task.TestBed(capacity=1_000, earlier=3, earlier_targets=100, late_targets=60)
     assert scene.high_rate == 600
     assert scene.fair_s == pytest.approx(0.4)
     found = late_task.figures(scene, took_s=0.8, earlier_left=75)

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from dispatcher.analysis.send_errors import SendError
 from dispatcher.analysis.served import Served
 from dispatcher.analysis.why import (
+    CauseShare,
     Counted,
     HeldUp,
-    Part,
     Switch,
     TimeSpan,
     counted_of,
@@ -132,8 +132,8 @@ def test_what_the_ledger_counted_is_shown_and_the_rest_is_said_to_be_unknown() -
     counted = {"tier_share": 3_000, "cap:app/shop": 1_000}
     assert at(task(), 10, counted=counted, span_s=(0, 10)) == {**counted, "unknown": 6_000}
     assert at(task(), 2, counted=counted, span_s=(0, 2)) == {"tier_share": 1_500, "cap:app/shop": 500}
-    assert Part("cap:app/shop", 1).meaning == "the cap of app shop held it back"
-    assert Part("cap:app_channel/shop/push", 1).meaning == "the cap of app shop on channel push held it back"
+    assert CauseShare("cap:app/shop", 1).meaning == "the cap of app shop held it back"
+    assert CauseShare("cap:app_channel/shop/push", 1).meaning == "the cap of app shop on channel push held it back"
 
 
 def test_before_a_worker_runs_and_before_one_has_the_channel() -> None:
@@ -207,7 +207,7 @@ def test_what_a_task_that_is_being_sent_waits_for(counted: Counted, now_s: float
 def test_an_ended_task_has_the_age_it_ended_with() -> None:
     ended = task(finished_ms=CREATED + 2_000)
     found = why(ended, Counted({"sending": 2_000}, span(0, 2)), HeldUp(), SETTINGS, CREATED + 90_000)
-    assert (found.age_ms, found.parts, found.now) == (2_000, [Part("sending", 2_000)], "")
+    assert (found.age_ms, found.parts, found.now) == (2_000, [CauseShare("sending", 2_000)], "")
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,7 @@ class IdleTask(NamedTuple):
     """An envelope that has waited for a minute because it lacks an open target: writer, sequence and round."""
 
 
-class Row(msgspec.Struct, frozen=True):
+class TaskRow(msgspec.Struct, frozen=True):
     """One task's fields by name; absent ones read as 0 or ''."""
 
     id: str
@@ -131,13 +131,13 @@ class Row(msgspec.Struct, frozen=True):
         return self.values[field] == b"1"
 
 
-def row_of(answer: Sequence[object], fields: Sequence[str]) -> Row:
+def row_of(answer: Sequence[object], fields: Sequence[str]) -> TaskRow:
     """Parse a row {id, state, {value...}} of a script's answer."""
     task, state, values = answer
     assert isinstance(task, bytes)
     assert isinstance(state, bytes)
     assert isinstance(values, list)
-    return Row(task.decode(), state.decode(), dict(zip(fields, values, strict=True)))
+    return TaskRow(task.decode(), state.decode(), dict(zip(fields, values, strict=True)))
 
 
 def live_task(answer: tuple[bytes, bytes, Sequence[Value]]) -> LiveTask:
@@ -170,7 +170,7 @@ def _text(value: Value) -> str:
     return value.decode() if value else ""
 
 
-def target_counts(row: Row) -> TargetCounts:
+def target_counts(row: TaskRow) -> TargetCounts:
     """Return the counts of a task's targets. The total is the sum of the outcomes once the task has ended, and the
     number of published targets before the seal. A seal that came after the close may name fewer than have outcomes."""
     finals = row.number("finals")
@@ -188,7 +188,7 @@ def target_counts(row: Row) -> TargetCounts:
     )
 
 
-def task_view(row: Row, now_ms: int) -> TaskView:
+def task_view(row: TaskRow, now_ms: int) -> TaskView:
     """Parse a row that was read with the fields VIEW_FIELDS. A live task has no eta_s yet
     (producers/control/foresight.py adds it)."""
     targets, cap = target_counts(row), Cap.parse(row.text("cap") or "0")
@@ -230,7 +230,7 @@ def task_view(row: Row, now_ms: int) -> TaskView:
     )
 
 
-def idle_task(row: Row, now_ms: int) -> IdleTask:
+def idle_task(row: TaskRow, now_ms: int) -> IdleTask:
     """Parse a row that was read with the fields VIEW_FIELDS."""
     last_ms = max(row.number(name) for name in ("created_ms", "start_ms", "rate_ms", "why_ms", "retry_ms"))
     expires_ms = row.number("expires_ms")
@@ -248,7 +248,7 @@ def _lacking(noted: str, now_ms: int) -> str:
     return name if waits else ""
 
 
-def _last_error(row: Row) -> SendError | None:
+def _last_error(row: TaskRow) -> SendError | None:
     if not row.number("error_ms") and not row.number("unsent_ms"):
         return None
     return SendError(
@@ -269,7 +269,7 @@ def entries_of(packed: Value) -> list[tuple[str, Announced | TakenOver]]:
     return _decode_entries(packed) if packed else []
 
 
-def submission_of(row: Row) -> Submission:
+def submission_of(row: TaskRow) -> Submission:
     """Parse a row with SUBMISSION_FIELDS."""
     record = decode_control(row.values["record"] or b"")
     assert isinstance(record, TaskRecord)
@@ -301,7 +301,7 @@ def submission_of(row: Row) -> Submission:
     )
 
 
-def message_of(row: Row) -> dict[str, Any]:
+def message_of(row: TaskRow) -> dict[str, Any]:
     """Return a task's present message from a row with MESSAGE_FIELDS; empty for a task that has ended."""
     edited = edited_message(row.values["override"] or b"") if row.values["override"] else b""
     if edited:
@@ -320,7 +320,7 @@ class RowShape(Generic[T]):
     """Makes the value of a script's row at Redis' time (ms)."""
 
 
-def _rows_with(fields: tuple[str, ...], make: Callable[[Row, int], T]) -> RowShape[T]:
+def _rows_with(fields: tuple[str, ...], make: Callable[[TaskRow, int], T]) -> RowShape[T]:
     return RowShape(fields, lambda answer, now_ms: make(row_of(answer, fields), now_ms))
 
 

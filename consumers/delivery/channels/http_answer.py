@@ -24,11 +24,11 @@ MAX_FAULTS = 50
 """Maximum kinds of faults in answers that are logged."""
 _RETRIED = frozenset({408, 425, 429})
 """Statuses that are retried besides 3xx (the address is wrong, which can be fixed) and 5xx."""
-_FORM_HINT = 'Answer with an empty body or {"failed": [...]}, or set strict_answers of the channel to false.'
+_FORM_HINT = 'HttpAnswer with an empty body or {"failed": [...]}, or set strict_answers of the channel to false.'
 _log = logging.getLogger(__name__)
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """The provider's HTTP answer, as far as it was read."""
 
     status: int
@@ -69,7 +69,7 @@ class AnswerReader:
         self._failures = msgspec.json.Decoder(FailedTarget)
         self._faults: set[str] = set()
 
-    def report(self, targets: Sequence[str], answer: Answer, wall_s: float) -> Report:
+    def report(self, targets: Sequence[str], answer: HttpAnswer, wall_s: float) -> Report:
         """Return the report on an envelope with these targets. `wall_s` is the current time."""
         status = answer.status
         if 200 <= status < 300:
@@ -79,7 +79,7 @@ class AnswerReader:
             return Report(Verdict(RETRY, reason, retry_after_s(answer.headers, wall_s)))
         return Report(Verdict(int(Outcome.FAILED), reason))
 
-    def _accepted(self, targets: Sequence[str], answer: Answer) -> Report:
+    def _accepted(self, targets: Sequence[str], answer: HttpAnswer) -> Report:
         """Return the report on an envelope that the provider accepted except for the targets it names."""
         try:
             failed = self._failed(answer)
@@ -94,7 +94,7 @@ class AnswerReader:
                 self._warn(f"an answer cannot be read, all its targets count as sent: {kind}.")
             return ALL_SENT
 
-    def _failed(self, answer: Answer) -> list[msgspec.Raw]:
+    def _failed(self, answer: HttpAnswer) -> list[msgspec.Raw]:
         """Return the entries under `failed`, each to be read on its own. Raises _WrongForm."""
         if not answer.is_complete:
             raise _WrongForm("the answer broke off", "")
@@ -190,7 +190,7 @@ def unsent(reason: str) -> Report:
     return Report(Verdict(UNSENT, reason))
 
 
-async def read_answer(answer: aiohttp.ClientResponse, max_bytes: int) -> Answer:
+async def read_answer(answer: aiohttp.ClientResponse, max_bytes: int) -> HttpAnswer:
     """Read the body up to a limit, or the part that arrived before it broke off."""
     chunks, remaining, is_complete = [], max_bytes, True
     try:
@@ -200,4 +200,4 @@ async def read_answer(answer: aiohttp.ClientResponse, max_bytes: int) -> Answer:
     except (aiohttp.ClientError, ConnectionError) as error:
         is_complete = False
         _log.debug("An answer broke off: %s", error_text(error))
-    return Answer(answer.status, answer.headers, b"".join(chunks), is_complete)
+    return HttpAnswer(answer.status, answer.headers, b"".join(chunks), is_complete)

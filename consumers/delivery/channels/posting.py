@@ -11,7 +11,7 @@ from yarl import URL
 from consumers.delivery.channels.http_answer import (
     ANSWER_LIMIT,
     REASON_LIMIT,
-    Answer,
+    HttpAnswer,
     read_answer,
     unanswered,
     unsent,
@@ -41,7 +41,7 @@ class Posting(ABC):
     """Posts to one address."""
 
     @abstractmethod
-    async def post(self, body: bytes, headers: Mapping[str, str]) -> Answer:
+    async def post(self, body: bytes, headers: Mapping[str, str]) -> HttpAnswer:
         """Post a body once. `headers`: those of this POST alone. Raises NoAnswer."""
 
     @abstractmethod
@@ -70,7 +70,7 @@ class AiohttpPosting(Posting):
             cookie_jar=aiohttp.DummyCookieJar(),
         )
 
-    async def post(self, body: bytes, headers: Mapping[str, str]) -> Answer:
+    async def post(self, body: bytes, headers: Mapping[str, str]) -> HttpAnswer:
         try:
             async with self._session.post(self._url, data=body, headers=headers, allow_redirects=False) as answer:
                 return await read_answer(answer, ANSWER_LIMIT)
@@ -110,7 +110,7 @@ class CurlPosting(Posting):
             )
         )
 
-    async def post(self, body: bytes, headers: Mapping[str, str]) -> Answer:
+    async def post(self, body: bytes, headers: Mapping[str, str]) -> HttpAnswer:
         request = HttpRequest(url=self._url, body=body, headers=self._headers, own_headers=tuple(headers.items()))
         try:
             return _answer(await self._client.send(request))
@@ -128,8 +128,8 @@ class CurlPosting(Posting):
         await self._client.close()
 
 
-def _answer(response: HttpResponse) -> Answer:
+def _answer(response: HttpResponse) -> HttpAnswer:
     if response.status < 300:
-        return Answer(response.status, {}, response.body)
+        return HttpAnswer(response.status, {}, response.body)
     headers = {name: value for name in ("Retry-After", "Date") if (value := response.header(name)) is not None}
-    return Answer(response.status, headers, response.body)
+    return HttpAnswer(response.status, headers, response.body)

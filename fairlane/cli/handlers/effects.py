@@ -9,7 +9,7 @@ from backends.system_clock import SystemClock
 from dispatcher.analysis.situation import Situation, sent_rate
 from fairlane.cli.base.output import Output, say
 from fairlane.cli.commands.changes import SHOWN
-from fairlane.figures.what_if import Effect, effects
+from fairlane.figures.what_if import FinishChange, effects
 from fairlane.screen.table import Column, table_of
 from producers.client import PushClient
 
@@ -34,12 +34,12 @@ def show_effects(output: Output, before: Situation, after: Situation, limit: int
         say(f"{len(changed):,} of {count:,} live tasks would finish at another time; nothing was changed")
 
 
-def _fields(changed: Sequence[Effect], count: int, limit: int | None) -> dict[str, Any]:
+def _fields(changed: Sequence[FinishChange], count: int, limit: int | None) -> dict[str, Any]:
     rows = [_row(effect) for effect in changed[:limit]]
     return {"affected": len(changed), "unaffected": count - len(changed), "tasks": rows}
 
 
-def _row(effect: Effect) -> dict[str, Any]:
+def _row(effect: FinishChange) -> dict[str, Any]:
     times = {"eta_s": effect.eta_s, "eta_after_s": effect.eta_after_s}
     return {
         "id": effect.task,
@@ -50,7 +50,7 @@ def _row(effect: Effect) -> dict[str, Any]:
     }
 
 
-def _table(shown: Sequence[Effect], count: int) -> RenderableType:
+def _table(shown: Sequence[FinishChange], count: int) -> RenderableType:
     more = f"and {count - len(shown):,} more" if count > len(shown) else ""
     times = (Column("eta_s", "done in"), Column("eta_after_s", "would be"))
     return table_of(map(_row, shown), ("id", "app", "tier", "pending", *times), ("app", "tier", "pending"), more)

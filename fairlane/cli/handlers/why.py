@@ -19,7 +19,7 @@ from dispatcher.analysis.why import (
     PROVIDER,
     RETRY_WAIT,
     SCHEDULED,
-    Part,
+    CauseShare,
     Why,
 )
 from dispatcher.channels.specs import SPECS
@@ -101,7 +101,7 @@ def why(ctx: click.Context, output: Output, task_id: str) -> None:
         )
 
 
-def _row(part: Part, explained: Why) -> dict[str, Any]:
+def _row(part: CauseShare, explained: Why) -> dict[str, Any]:
     return {
         "cause": part.cause,
         "seconds": round(part.ms / 1000, 3),

@@ -6,14 +6,14 @@ from aiohttp import web
 
 from lab.fake.admin import side_reply
 from lab.fake.messages import ClientFacts, Reply, Request
-from lab.fake.site import Site
+from lab.fake.site import FakeSite
 from lab.fake.wire.course import Step, break_connection, step_of
 
 
 class Http1:
     """Serves connections of HTTP/1.1."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: FakeSite) -> None:
         self.site = site
         self.clients: dict[object, Http1Connection] = {}
         """Open connections by aiohttp's protocol."""

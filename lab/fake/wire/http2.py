@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from lab.fake.admin import side_reply
 from lab.fake.messages import ClientFacts, Reply, Request
-from lab.fake.site import Site
+from lab.fake.site import FakeSite
 from lab.fake.wire import frames
 from lab.fake.wire.course import Step, break_connection, step_of
 from lab.fake.wire.frames import Code, ConnectionFault, Flag, Frame, FrameKind, FrameSetting
@@ -33,7 +33,7 @@ class _Stream:
 class Http2Connection(asyncio.Protocol):
     """See OpenConnection."""
 
-    def __init__(self, site: Site, *, has_certificate: bool) -> None:
+    def __init__(self, site: FakeSite, *, has_certificate: bool) -> None:
         self._site = site
         self._peer = ClientFacts(has_certificate=has_certificate)
         self._headers = HeaderReader()

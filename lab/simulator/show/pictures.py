@@ -10,7 +10,7 @@ from fairlane.pages.picture import (
     TIER_COLOURS,
     TOP,
     Band,
-    Frame,
+    PlotArea,
     document,
     legend,
     rect,
@@ -66,7 +66,7 @@ def _stacked(result: Result, amounts: Sequence[Band], name: str, words: str) -> 
     windows = _windows(result, max((len(band.values) for band in amounts), default=0))
     bands = [Band(band.name, band.colour, _rates(windows, band.values)) for band in amounts]
     maximum = max([*_sum([band.values for band in bands]), result.capacity, 1])
-    frame = Frame(last=result.ran_s, maximum=maximum * ROOM, marks=_marks(result))
+    frame = PlotArea(last=result.ran_s, maximum=maximum * ROOM, marks=_marks(result))
     times = [edge for window in windows for edge in window]
     body = [*frame.grid(), *frame.stack(times, bands, "targets sent a second"), *frame.capacity(result.capacity)]
     title = f"{result.scenario}: shares over time"
@@ -95,7 +95,7 @@ def timeline(result: Result) -> str:
     tasks = sorted(result.tasks, key=lambda task: (list(TIER_COLOURS).index(task.tier), task.arrived_s or 0))
     shown, hidden = tasks[:MAX_ROWS], len(tasks[MAX_ROWS:])
     height = ROW * (len(shown) + bool(hidden))
-    frame = Frame(last=result.ran_s, marks=_marks(result), left=ROW_LEFT, height=height)
+    frame = PlotArea(last=result.ran_s, marks=_marks(result), left=ROW_LEFT, height=height)
     max_sent = max((sent for task in tasks for sent in task.sent_by_window), default=1) or 1
     body = [part for index, task in enumerate(shown) for part in _row(frame, result, task, index, max_sent)]
     if hidden:
@@ -106,7 +106,7 @@ def timeline(result: Result) -> str:
     return document("tasks", f"{result.scenario}: tasks over time", words, frame.picture_height, body)
 
 
-def _row(frame: Frame, result: Result, task: TaskFigure, index: int, max_sent: int) -> Iterator[str]:
+def _row(frame: PlotArea, result: Result, task: TaskFigure, index: int, max_sent: int) -> Iterator[str]:
     window_s, middle = result.windows.window_s, TOP + ROW * index + ROW / 2
     arrived_s = task.arrived_s or 0.0
     ended_s = result.ran_s if task.ended_s is None else task.ended_s

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from dispatcher.ports import Batch
-from dispatcher.wire.lease import GivenBack, LaneAsk, LaneKind, LeaseAnswer, LeaseRequest, Piece, Status, Want
+from dispatcher.wire.lease import GivenBack, LaneAsk, LaneKind, LeaseAnswer, LeaseRequest, Status, StatusRun, Want
 from lab.simulator.run.agenda import Agenda
 from lab.simulator.verdict.gaps import GapWatch, TierCall
 from lab.simulator.verdict.result import Violation
@@ -111,7 +111,7 @@ class RunJournal:
             self.violate("gap", wrong)
 
     def _answered(
-        self, calls: defaultdict[str, TierCall], ask: LaneAsk, want: Want, pieces: Sequence[Piece], claim: _Claim
+        self, calls: defaultdict[str, TierCall], ask: LaneAsk, want: Want, pieces: Sequence[StatusRun], claim: _Claim
     ) -> None:
         """Record the granted part of a want, and whether some of it was refused only because its tier had no credit."""
         first, granted, refused = want.first, 0, False

@@ -11,7 +11,7 @@ from backends.redis.backlog import BacklogState, BacklogTask, ClaimedTargets
 from dispatcher.model.errors import Refused, Unreachable
 from dispatcher.model.view import TargetCounts, TierStats, WorkerBeat
 from spark_jobs.backlog.snapshot_loop import SnapshotSeries
-from spark_jobs.backlog.snapshot_row import Taken, kind_of_lane, snapshot_row
+from spark_jobs.backlog.snapshot_row import SnapshotHeader, kind_of_lane, snapshot_row
 from tests import records
 from tests.actors import Waits
 from tests.unit.tasks import task_view
@@ -19,7 +19,7 @@ from tests.virtual_clock import VirtualClock
 
 NOW_MS = 1_700_000_000_000
 SETTINGS = {"capacity": "100:50", "tiers": "6000:3000:1000", "cap:channel:push": "40", "app_weight:news": "2500"}
-TAKEN = Taken(10.0, 12, 60)
+TAKEN = SnapshotHeader(10.0, 12, 60)
 
 
 def task(name: str, tier: str, pending: int, sent: int = 0, **fields: Any) -> BacklogTask:

@@ -5,7 +5,7 @@ import asyncio
 
 import pytest
 
-from consumers.delivery.door_keeper import DoorKeeper
+from consumers.delivery.door_keeper import WaitingRequests
 from consumers.delivery.fleet_gate import FleetGate
 from dispatcher.channels.guards.door import BURST_S, KEPT_S, NEVER_S, STALL_S, Door, Doors, Load, StallWatch
 from dispatcher.wire.lease import Pace
@@ -102,7 +102,7 @@ async def test_requests_leave_in_order_and_the_last_ones_are_sent_away() -> None
             return 0.0
         return 0.001
 
-    keeper = DoorKeeper(wait_s, lambda _: 0.0, clock)
+    keeper = WaitingRequests(wait_s, lambda _: 0.0, clock)
     until_s = clock.monotonic_s() + 1.0
     waiting = [asyncio.ensure_future(keeper.enter(until_s)) for _ in range(5)]
     await asyncio.sleep(0.05)

@@ -9,7 +9,7 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumers.delivery.channels.http_answer import ANSWER_LIMIT, REASON_LIMIT, Answer, AnswerReader
+from consumers.delivery.channels.http_answer import ANSWER_LIMIT, REASON_LIMIT, AnswerReader, HttpAnswer
 from dispatcher.verdicts import read_reports
 from dispatcher.wire.outcome import ALL_SENT, RETRY, UNKNOWN, Outcome, Report, Verdict
 from tests.unit.consumers.envelopes import envelope
@@ -178,7 +178,7 @@ _failures = st.fixed_dictionaries({}, optional=dict.fromkeys(("target", "reason"
 def test_any_answer_becomes_a_report_by_its_status(
     status: int, body: bytes, headers: dict[str, str], strict: bool
 ) -> None:
-    report = AnswerReader("http", strict=strict).report(THREE.targets, Answer(status, headers, body), 0.0)
+    report = AnswerReader("http", strict=strict).report(THREE.targets, HttpAnswer(status, headers, body), 0.0)
     faults: list[str] = []
     assert read_reports([report], [THREE], faults.append) == [report]
     assert faults == []

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dispatcher.model.errors import InvalidInput
 from estate.rules.node_life import NODE_LIFE, Intent, NodeKind, NodeRecord, decode_nodes, encode_nodes
-from estate.rules.verdicts import Budget, Command, JudgeSettings, NodeLook, Verdict, carried_out, judge
+from estate.rules.verdicts import Budget, Command, JudgeSettings, LookResult, NodeLook, carried_out, judge
 
 BOUNDS = JudgeSettings(release_ms=10_000, longest_hold_ms=35_000, stale_ms=1)
 LOOK_MS = 2_000.0
@@ -48,7 +48,7 @@ class Bookies:
             for number in range(1, self.count + 1)
         ]
 
-    def look(self) -> Verdict:
+    def look(self) -> LookResult:
         verdict = judge(self.nodes, self.looks(), LOOK_MS, Budget(largest_ensemble=self.ensemble), self.bounds)
         self.nodes = verdict.nodes
         self.now_ms += LOOK_MS
@@ -204,7 +204,7 @@ def test_a_bookie_that_disappears_while_it_is_isolated_is_found_as_it_was_left(b
 
 
 def test_a_slow_broker_is_drained_if_another_one_is_left() -> None:
-    def look(nodes: Mapping[str, NodeRecord], *, peer_well: bool) -> Verdict:
+    def look(nodes: Mapping[str, NodeRecord], *, peer_well: bool) -> LookResult:
         broker = NodeLook(kind=NodeKind.BROKER, name="a", p99_ms=900.0)
         peers = [NodeLook(kind=NodeKind.BROKER, name=name, p99_ms=5.0, well=peer_well) for name in ("b", "c")]
         return judge(nodes, [broker, *peers], 1_000, Budget(largest_ensemble=None), BOUNDS)

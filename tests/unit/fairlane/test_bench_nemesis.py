@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from benchmarks.nemesis.checker import RETRY, Call, Evidence, Fault, Recorded, Verdict, check
+from benchmarks.nemesis.checker import RETRY, Call, CheckResult, Evidence, Fault, Recorded, check
 from benchmarks.nemesis.evidence import Submissions, recorded
 from benchmarks.nemesis.faults import nonsense
 from benchmarks.nemesis.logs import lines
@@ -43,7 +43,7 @@ def fault(worker: str, from_ms: int, until_ms: int | None = None, kind: Kind = K
     return Fault(str(kind), worker, from_ms, from_ms if until_ms is None else until_ms)
 
 
-def judged(*found: Call | Fault | Recorded) -> Verdict:
+def judged(*found: Call | Fault | Recorded) -> CheckResult:
     """One accepted target, `x` of task `t`."""
     calls = [one for one in found if isinstance(one, Call)]
     faults = [one for one in found if isinstance(one, Fault)]
@@ -51,7 +51,7 @@ def judged(*found: Call | Fault | Recorded) -> Verdict:
     return check(Evidence({"t": ["x"]}, calls, faults, records))
 
 
-def counts(verdict: Verdict) -> tuple[int, int, int, int]:
+def counts(verdict: CheckResult) -> tuple[int, int, int, int]:
     """Lost, never ended, excused, not excused."""
     return tuple(map(len, (verdict.lost, verdict.never_ended, verdict.excused, verdict.not_excused)))  # type: ignore[return-value]
 

@@ -21,7 +21,7 @@ from pydantic import SecretStr, ValidationError
 
 from backends.pulsar import admin
 from backends.settings import PulsarSettings, RedisSettings
-from consumers.delivery.channels.http_answer import Answer, AnswerReader
+from consumers.delivery.channels.http_answer import AnswerReader, HttpAnswer
 from consumers.delivery.push import google_tokens
 from consumers.delivery.push.credentials import CredentialSource
 from dispatcher.channels import apns_answers, fcm_answers
@@ -302,7 +302,7 @@ def test_no_failure_shows_a_secret(
 
 
 def of_http(status: int, text: str) -> str:
-    return str(AnswerReader("http", strict=True).report(["t"], Answer(status, {}, text.encode()), 0.0))
+    return str(AnswerReader("http", strict=True).report(["t"], HttpAnswer(status, {}, text.encode()), 0.0))
 
 
 def of_fcm(text: str) -> str:

@@ -24,7 +24,7 @@ from fairlane.cli.handlers import effects as shown_effects
 from fairlane.cli.handlers import task as task_handlers
 from fairlane.cli.handlers.view import fields_of
 from fairlane.figures.usage import AppUsage
-from fairlane.figures.what_if import Effect
+from fairlane.figures.what_if import FinishChange
 from fairlane.screen.fields import Kind
 from fairlane.screen.render import OutcomeBar, screen, tasks_table, tiers_table, workers_table
 from fairlane.screen.sample import TierFigures, sample_of
@@ -141,11 +141,11 @@ def test_no_number_of_a_tier_is_cut(width: int, found: list[TierFigures], wait_s
     check(tiers_table(found, {tier.tier: wait_s for tier in found}), width)
 
 
-effects = st.builds(Effect, task=names, app=names, tier=tiers, pending=counts, eta_s=seconds, eta_after_s=seconds)
+effects = st.builds(FinishChange, task=names, app=names, tier=tiers, pending=counts, eta_s=seconds, eta_after_s=seconds)
 
 
 @given(widths, st.lists(effects, min_size=1, max_size=3))
-def test_no_number_of_a_dry_run_is_cut(width: int, found: list[Effect]) -> None:
+def test_no_number_of_a_dry_run_is_cut(width: int, found: list[FinishChange]) -> None:
     tables: list[RenderableType] = []
     output = SimpleNamespace(emit=lambda _fields, table: tables.append(table()), as_json=True)
     situation = Situation([SALE], globals_of({}), 1.0, 0)

@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from backends.redis.keys import MAX_SKIPPED_RECORDS
-from backends.redis.registry.task_rows import VIEW_FIELDS, IdleTask, Row, idle_task
+from backends.redis.registry.task_rows import VIEW_FIELDS, IdleTask, TaskRow, idle_task
 from backends.redis.skipped_records import SkippedRecord, note_of
 from backends.redis.view import SET_APART
 from dispatcher.model.service_settings import globals_of
@@ -148,8 +148,8 @@ def test_an_envelope_that_lacks_an_open_target_is_named() -> None:
 )
 def test_an_envelope_lacks_a_target_for_a_minute_before_it_is_named(noted: bytes, lacking: str) -> None:
     values: dict[str, bytes | None] = {**dict.fromkeys(VIEW_FIELDS, b""), "lacking": noted, "cap": b"0"}
-    assert idle_task(Row("t", "running", values), 75_000).lacking == lacking
-    assert not idle_task(Row("t", "running", values), 76_000).lacking
+    assert idle_task(TaskRow("t", "running", values), 75_000).lacking == lacking
+    assert not idle_task(TaskRow("t", "running", values), 76_000).lacking
 
 
 def with_channels(*channels: str, state: str = "serving") -> WorkerBeat:

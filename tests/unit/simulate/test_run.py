@@ -12,7 +12,7 @@ from dispatcher.model.tier import TIERS
 from dispatcher.ports import FoldResult
 from dispatcher.scheduling.scheduler import Scheduler
 from dispatcher.wire.control import GlobalChange
-from dispatcher.wire.lease import LeaseAnswer, LeaseRequest, Piece, Status
+from dispatcher.wire.lease import LeaseAnswer, LeaseRequest, Status, StatusRun
 from fairlane.cli.main import run as command
 from lab.simulator.run import run as run_module
 from lab.simulator.run.many import run_one, run_seed
@@ -133,7 +133,10 @@ class Lavish(Faulty):
         answer = super().lease(request)
         lanes = [
             [
-                [Piece(Status.GRANTED, piece.count) if piece.status == Status.NO_CREDIT else piece for piece in pieces]
+                [
+                    StatusRun(Status.GRANTED, piece.count) if piece.status == Status.NO_CREDIT else piece
+                    for piece in pieces
+                ]
                 for pieces in wants
             ]
             for wants in answer.lanes
@@ -172,7 +175,7 @@ class Miserly(Faulty):
         kept = [ask if request.number % 4 == 0 else msgspec.structs.replace(ask, wants=[]) for ask in request.lanes]
         answer = super().lease(msgspec.structs.replace(request, lanes=kept))
         lanes = [
-            found if ask.wants == one.wants else [[Piece(Status.NO_CREDIT, want.count)] for want in one.wants]
+            found if ask.wants == one.wants else [[StatusRun(Status.NO_CREDIT, want.count)] for want in one.wants]
             for ask, one, found in zip(kept, request.lanes, answer.lanes, strict=True)
         ]
         return msgspec.structs.replace(answer, lanes=lanes)

@@ -11,7 +11,7 @@ from dispatcher.ports import StoredRecord
 from dispatcher.wire.control import Restated, encode_control
 from dispatcher.wire.outcome import Mixed, Named, OutcomeRecord, Outcomes, ProviderIds, Run, encode_record
 from spark_jobs.journal.files import NO_APP, write_rows
-from spark_jobs.journal.landing import Landed, Lander, Landing
+from spark_jobs.journal.landing import LandedSpan, Lander, Landing
 from spark_jobs.journal.log import CommitChange, JournalLog
 from spark_jobs.journal.outcome_topics import TopicSpan
 from spark_jobs.journal.tasks import rows_of
@@ -52,7 +52,7 @@ class Topic:
         self.records = stored(records)
         self.log = JournalLog(tables)
 
-    def land(self, count: int) -> Landed | None:
+    def land(self, count: int) -> LandedSpan | None:
         """Land the next `count` records without a commit; None if there are none."""
         state = self.log.read()
         after = state.cursors.get("0", "")
@@ -66,7 +66,7 @@ class Topic:
         lander.take(wanted)
         return lander.finish()
 
-    def commit(self, landed: Landed) -> None:
+    def commit(self, landed: LandedSpan) -> None:
         change = CommitChange({"0": landed.cursor}, {"0": landed.state}, landed.files)
         self.log.append(self.log.read(), change, AT_MS)
 

@@ -31,7 +31,7 @@ from lab.fake.certificates import make_tls_files
 from lab.fake.making import KEY_ID, STREAMS, TEAM_ID, FcmFake, make_apns, make_fcm
 from lab.fake.rules import read_rules
 from lab.fake.server import serving
-from lab.fake.site import Site
+from lab.fake.site import FakeSite
 from tests.unit.consumers.envelopes import batch, envelope
 from tests.unit.fairlane.fake.playing import TOPIC, apns_target, fcm_target
 
@@ -91,7 +91,7 @@ class Rig:
     loop: asyncio.AbstractEventLoop
     """That of the channels."""
     gate: RecordingGate
-    sites: dict[str, Site]
+    sites: dict[str, FakeSite]
     accounts: dict[str, FcmFake] = field(default_factory=dict)
     settings: dict[str, dict[str, Any]] = field(default_factory=dict)
     figures: FlowTable = field(default_factory=FlowTable)
@@ -99,7 +99,7 @@ class Rig:
     """Messages that are refused for everybody."""
 
     @property
-    def site(self) -> Site:
+    def site(self) -> FakeSite:
         return self.sites["shop"]
 
     def rule(self, app: str = "shop", **rules: Any) -> None:
@@ -182,7 +182,7 @@ async def rig(
     **channel: Any,
 ) -> AsyncIterator[Rig]:
     """Run a fake for each app, and a courier whose apps are set up for them. `other_apps`: settings of further ones."""
-    sites: dict[str, Site] = {}
+    sites: dict[str, FakeSite] = {}
     accounts: dict[str, FcmFake] = {}
     settings: dict[str, dict[str, Any]] = {}
     async with AsyncExitStack() as stack:
@@ -201,7 +201,7 @@ async def rig(
                     "team_id": TEAM_ID,
                     "topic": TOPIC,
                 }
-            sites[app] = Site(provider, read_rules({}, provider.table), streams=STREAMS[name], seed=7)
+            sites[app] = FakeSite(provider, read_rules({}, provider.table), streams=STREAMS[name], seed=7)
             files = make_tls_files(place, "127.0.0.1", asks=name == "apns")
             url = f"https://127.0.0.1:{await stack.enter_async_context(serving(sites[app], files))}"
             if name == "fcm":

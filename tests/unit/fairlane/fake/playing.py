@@ -19,7 +19,7 @@ from lab.fake.certificates import make_tls_files
 from lab.fake.making import KEY_ID, STREAMS, TEAM_ID, make_apns, make_fcm
 from lab.fake.rules import read_rules
 from lab.fake.server import serving
-from lab.fake.site import Site
+from lab.fake.site import FakeSite
 
 Outcome = HttpResponse | RequestFailed
 TOPIC = "com.example.app"
@@ -39,7 +39,7 @@ def apns_target(number: int) -> str:
 class Playing:
     """A fake and a client."""
 
-    site: Site
+    site: FakeSite
     url: str
     folder: Path
     client: CurlClient
@@ -75,7 +75,7 @@ class Playing:
 async def fcm(folder: Path, rules: dict[str, Any] | None = None, **client: Any) -> AsyncIterator[Playing]:
     """An FCM fake whose client has an access token."""
     made = make_fcm("demo")
-    site = Site(made.provider, read_rules(rules or {}, made.provider.table), streams=STREAMS["fcm"], seed=7)
+    site = FakeSite(made.provider, read_rules(rules or {}, made.provider.table), streams=STREAMS["fcm"], seed=7)
     async with _playing(site, folder, False, client) as playing:
         made.write_account(folder / "account.json", playing.url)
         playing.account = json.loads((folder / "account.json").read_text())
@@ -88,14 +88,14 @@ async def fcm(folder: Path, rules: dict[str, Any] | None = None, **client: Any) 
 async def apns(folder: Path, rules: dict[str, Any] | None = None, **client: Any) -> AsyncIterator[Playing]:
     """An APNs fake whose client has a provider token."""
     provider = make_apns(TOPIC, folder / "key.p8")
-    site = Site(provider, read_rules(rules or {}, provider.table), streams=STREAMS["apns"], seed=7)
+    site = FakeSite(provider, read_rules(rules or {}, provider.table), streams=STREAMS["apns"], seed=7)
     async with _playing(site, folder, True, client) as playing:
         playing.headers = {"authorization": f"bearer {provider_token(folder)}", "apns-topic": TOPIC}
         yield playing
 
 
 @asynccontextmanager
-async def _playing(site: Site, folder: Path, asks: bool, settings: dict[str, Any]) -> AsyncIterator[Playing]:
+async def _playing(site: FakeSite, folder: Path, asks: bool, settings: dict[str, Any]) -> AsyncIterator[Playing]:
     files = make_tls_files(folder, "127.0.0.1", asks=asks)
     async with serving(site, files) as port:
         client = CurlClient(ClientSettings(**{"ca_file": str(files.authority), "timeout_s": 5.0, **settings}))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lab.fake.fcm.access_tokens import AccessTokens
 from lab.fake.fcm.provider import FakeFcmProvider
 from lab.fake.rules import read_rules
-from lab.fake.site import Site
+from lab.fake.site import FakeSite
 from lab.fake.wire.frames import frame
 from lab.fake.wire.header_blocks import BadBlock, HeaderReader
 from lab.fake.wire.http2 import Http2Connection
@@ -131,7 +131,7 @@ def test_any_frames_are_taken_or_end_the_connection(given_frames: list[tuple[int
 
     async def main() -> None:
         provider = FakeFcmProvider("demo", AccessTokens(Mock(), "", ""))
-        site = Site(provider, read_rules({"goaway": {"after": 2, "untaken": 2}}, provider.table))
+        site = FakeSite(provider, read_rules({"goaway": {"after": 2, "untaken": 2}}, provider.table))
         connection, transport = Http2Connection(site, has_certificate=False), Written()
         connection.connection_made(transport)  # type: ignore[arg-type]  # enough of one
         for at in range(0, len(data), step):
