@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from consumers.delivery.door_keeper import WaitingRequests
+from consumers.delivery.waiting_requests import WaitingRequests
 from dispatcher.channels.guards.door import Door, Doors, Load
 from dispatcher.channels.guards.storm_guard import StormGuard
 from dispatcher.channels.guards.trouble import RECHECKED_AFTER_S, Breaker, Trouble

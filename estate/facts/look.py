@@ -13,7 +13,7 @@ from estate.rules.expectations import Expectations
 from estate.rules.guarded import Guarded
 from estate.rules.node_life import decode_nodes
 from estate.rules.reading import estate_of
-from estate.rules.verdicts import JudgeSettings
+from estate.rules.slow_nodes import JudgeSettings
 from fairlane.screen.fields import local_moment
 from fairlane.settings import Settings
 
@@ -76,7 +76,7 @@ def expectations(settings: Settings) -> Expectations:
 
 
 def judge_settings(estate: EstateSettings) -> JudgeSettings:
-    """Return the bounds of verdicts that the settings say."""
+    """Return the bounds of judgements that the settings say."""
     release_ms = estate.release_s * 1000
     return JudgeSettings(
         slow_ms=estate.slow_ms,

@@ -17,7 +17,7 @@ from estate.rules.cluster import Estate
 from estate.rules.incidents import Incident
 from estate.rules.node_life import Intent, NodeKind, NodeRecord, decode_nodes, encode_nodes
 from estate.rules.node_looks import ProbeLook, budget_of, node_looks, unseen_kinds
-from estate.rules.verdicts import Budget, Command, JudgeSettings, carried_out, judge
+from estate.rules.slow_nodes import Budget, Command, JudgeSettings, carried_out, judge
 
 _log = logging.getLogger(__name__)
 
@@ -138,20 +138,20 @@ class Guard:
         )
         looks = node_looks(estate, before, self._ports.probes.take(), loaded, self._settings.judge)
         budget = budget_of(estate)
-        verdict = judge(
+        found = judge(
             before, looks, elapsed_ms, budget, self._settings.judge, unseen_kinds(estate), acts=self._settings.acts
         )
-        if not self._keep(verdict.nodes):
+        if not self._keep(found.nodes):
             return
         self._looked_s, self.estate = now_s, estate
         self._ports.probes.follow(estate, self.nodes)
-        remarks = {*verdict.remarks, *_blind(estate)}
-        self._capture(before, verdict.nodes)
+        remarks = {*found.remarks, *_blind(estate)}
+        self._capture(before, found.nodes)
         logged_before = self._logged
         self._say(remarks)
-        if verdict.command is not None:
+        if found.command is not None:
             bookies = [one.name for one in estate.bookies]
-            ends = self._obey(verdict.command, budget, bookies, logged_before)
+            ends = self._obey(found.command, budget, bookies, logged_before)
             self._say(remarks | ends, logged_before)
 
     def _keep(self, nodes: Mapping[str, NodeRecord]) -> bool:

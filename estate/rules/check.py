@@ -7,7 +7,7 @@ from estate.rules import copies, nodes, settings
 from estate.rules.cluster import Estate
 from estate.rules.expectations import Expectations
 from estate.rules.node_life import NodeKind
-from estate.rules.verdicts import JudgeSettings, NodeLook, is_slow
+from estate.rules.slow_nodes import JudgeSettings, NodeLook, is_slow
 
 _WRONG = (
     nodes.answers,

@@ -1,4 +1,4 @@
-"""One look at an estate and the guard's own probes, as verdicts need them: node by node."""
+"""One look at an estate and the guard's own probes, as judgements of nodes need them: node by node."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from estate.rules.cluster import BookieMode, BookieState, BrokerLoad, Estate
 from estate.rules.node_life import NodeKind, NodeRecord
 from estate.rules.nodes import DISK_FULL
-from estate.rules.verdicts import Budget, JudgeSettings, NodeLook
+from estate.rules.slow_nodes import Budget, JudgeSettings, NodeLook
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from fairlane.cli.base.output import Output, report_option, say
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from lab.simulator.verdict.result import Result
+    from lab.simulator.findings.result import Result
 
 PICTURES = ("shares", "tasks", "task-shares")
 MODELS = ("quarantine", "shedders")

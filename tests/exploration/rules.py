@@ -98,23 +98,23 @@ _SCRIPTS: Mapping[str, tuple[str, str, str]] = {
         "",
     ),
     "what is claimed is held": (
-        "verdicts.lua",
+        "statuses.lua",
         "      else\n        add_segment(segments, HELD, want, sequence, 1)",
         "      else\n        add_segment(segments, GRANTABLE, want, sequence, 1)",
     ),
     "what is final is dropped": (
-        "verdicts.lua",
+        "statuses.lua",
         "add_segment(segments, DROP, want, final[2], final[3])",
         "add_segment(segments, GRANTABLE, want, final[2], final[3])",
     ),
     "a copy with more targets than are open is cut": (
-        "verdicts.lua",
+        "statuses.lua",
         "elseif want.open > open or",
         "elseif",
     ),
     "a claim that ends without a record costs a try": ("fold.lua", "run, name, now_ms())", "run, name, nil)"),
     "the tombstone is looked at before a move": (
-        "verdicts.lua",
+        "statuses.lua",
         "elseif task.over then",
         "elseif task.over and (want.attempt > 0 or task.shared or task.lane == lane) then",
     ),

@@ -3,11 +3,11 @@
 import re
 from pathlib import Path
 
+from lab.simulator.findings.figures import result_of
 from lab.simulator.run.many import run_one
 from lab.simulator.run.run import SimulatedRun
 from lab.simulator.scenario.library import parse
 from lab.simulator.show.pictures import draw
-from lab.simulator.verdict.figures import result_of
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "fairness.md").read_text(encoding="utf-8")

@@ -7,9 +7,9 @@ from functools import cache
 import pytest
 
 from lab.laws import jain
+from lab.simulator.findings.result import Result
 from lab.simulator.run.many import run_one
 from lab.simulator.scenario.library import names
-from lab.simulator.verdict.result import Result
 
 pytestmark = pytest.mark.timeout(300)
 LONG = {"thousand-lanes", "crash-storm"}

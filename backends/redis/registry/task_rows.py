@@ -240,7 +240,7 @@ def idle_task(row: TaskRow, now_ms: int) -> IdleTask:
 
 
 def _lacking(noted: str, now_ms: int) -> str:
-    """Return the envelope that quotas/lua/lease/verdicts.lua noted, if it still waits and has done so for long. A
+    """Return the envelope that quotas/lua/lease/statuses.lua noted, if it still waits and has done so for long. A
     shorter time is normal: the fold has yet to read a record."""
     name, _, times = noted.partition(" ")
     since_ms, _, until_ms = times.partition(" ")

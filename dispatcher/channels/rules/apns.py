@@ -34,7 +34,7 @@ _EXPIRATION = re.compile(r"\d{1,12}")
 _decode = msgspec.json.Decoder().decode
 
 
-class NotificationFault(NamedTuple):
+class Defect(NamedTuple):
     """A fault of a notification."""
 
     reason: str
@@ -49,34 +49,34 @@ def max_payload_bytes(push_type: str) -> int:
     return MAX_VOIP_BYTES if push_type == "voip" else MAX_PAYLOAD_BYTES
 
 
-def header_refusals(headers: Mapping[str, Any]) -> Iterator[NotificationFault]:
+def header_refusals(headers: Mapping[str, Any]) -> Iterator[Defect]:
     """Yield the faults of all headers but those of topic and credentials."""
     push_type, priority = headers.get(PUSH_TYPE, "alert"), headers.get(PRIORITY, "10")
     if push_type not in PUSH_TYPES:
-        yield NotificationFault("InvalidPushType", PUSH_TYPE, f"must be one of the texts {', '.join(PUSH_TYPES)}")
+        yield Defect("InvalidPushType", PUSH_TYPE, f"must be one of the texts {', '.join(PUSH_TYPES)}")
     if priority not in PRIORITIES:
-        yield NotificationFault("BadPriority", PRIORITY, f"must be one of the texts {', '.join(PRIORITIES)}")
+        yield Defect("BadPriority", PRIORITY, f"must be one of the texts {', '.join(PRIORITIES)}")
     if push_type == "background" and headers.get(PRIORITY) == "10":
-        yield NotificationFault("BadPriority", PRIORITY, "must not be 10 for a background push")
+        yield Defect("BadPriority", PRIORITY, "must not be 10 for a background push")
     if not _EXPIRATION.fullmatch(str(headers.get("apns-expiration", "0"))):
-        yield NotificationFault("BadExpirationDate", "apns-expiration", "is no Unix time in seconds")
+        yield Defect("BadExpirationDate", "apns-expiration", "is no Unix time in seconds")
     if "apns-id" in headers and not ID_FORM.fullmatch(str(headers["apns-id"])):
-        yield NotificationFault("BadMessageId", "apns-id", "is no UUID")
+        yield Defect("BadMessageId", "apns-id", "is no UUID")
     if len(str(headers.get(COLLAPSE_ID, "")).encode()) > MAX_COLLAPSE_BYTES:
-        yield NotificationFault("BadCollapseId", COLLAPSE_ID, f"has more than {MAX_COLLAPSE_BYTES} bytes")
+        yield Defect("BadCollapseId", COLLAPSE_ID, f"has more than {MAX_COLLAPSE_BYTES} bytes")
 
 
-def payload_refusals(body: bytes, push_type: str) -> Iterator[NotificationFault]:
+def payload_refusals(body: bytes, push_type: str) -> Iterator[Defect]:
     """Yield the faults of a payload. Apple documents no reason of its own for one that is no JSON object."""
     maximum = max_payload_bytes(push_type)
     if len(body) > maximum:
-        yield NotificationFault("PayloadTooLarge", "", f"has {len(body):,} bytes; at most {maximum:,} are possible")
+        yield Defect("PayloadTooLarge", "", f"has {len(body):,} bytes; at most {maximum:,} are possible")
     try:
         payload = _decode(body)
     except DECODING_ERRORS:
         payload = None
     if not isinstance(payload, dict) or not payload:
-        yield NotificationFault("PayloadEmpty", "", "is no JSON object with content")
+        yield Defect("PayloadEmpty", "", "is no JSON object with content")
         return
     aps = payload.get("aps", {})
     if isinstance(aps, dict):
@@ -84,21 +84,21 @@ def payload_refusals(body: bytes, push_type: str) -> Iterator[NotificationFault]
         yield from aps_refusals(aps)
 
 
-def aps_refusals(aps: Mapping[str, Any]) -> Iterator[NotificationFault]:
+def aps_refusals(aps: Mapping[str, Any]) -> Iterator[Defect]:
     """Yield the fields of `aps` with values of another type, which devices ignore."""
     for name in (*NUMBERS, "relevance-score"):
         value = aps.get(name, 0)
         if type(value) not in (int, float) or value < 0 or (name == "badge" and value % 1):
-            yield NotificationFault("", f"aps.{name}", "must be a number from 0, whole for a badge, not a text or truth value")
+            yield Defect("", f"aps.{name}", "must be a number from 0, whole for a badge, not a text or truth value")
     for name, kind in _KINDS.items():
         if not isinstance(aps.get(name, ""), kind):
-            yield NotificationFault("", f"aps.{name}", "must be a text" if kind is str else "must be a text or an object")
+            yield Defect("", f"aps.{name}", "must be a text" if kind is str else "must be a text or an object")
 
 
-def _ignored(aps: Mapping[str, Any], push_type: str) -> Iterator[NotificationFault]:
+def _ignored(aps: Mapping[str, Any], push_type: str) -> Iterator[Defect]:
     """Yield what APNs takes, and delays or drops, or the device ignores."""
     noticed = [name for name in USER_VISIBLE if name in aps]
     if push_type == "background" and noticed:
-        yield NotificationFault("", PUSH_TYPE, f"must not be background for a message with {', '.join(noticed)}")
+        yield Defect("", PUSH_TYPE, f"must not be background for a message with {', '.join(noticed)}")
     if push_type == "alert" and not noticed:
-        yield NotificationFault("", PUSH_TYPE, "must not be alert for a message without a title, body, badge or sound")
+        yield Defect("", PUSH_TYPE, "must not be alert for a message without a title, body, badge or sound")

@@ -10,12 +10,12 @@ from functools import partial
 
 import msgspec
 
+from lab.simulator.findings.figures import result_of
+from lab.simulator.findings.result import Result
 from lab.simulator.run.run import SimulatedRun, replay
 from lab.simulator.scenario.library import find
 from lab.simulator.scenario.random_scenario import ENVELOPES, random_scenario
 from lab.simulator.scenario.scenario import Scenario
-from lab.simulator.verdict.figures import result_of
-from lab.simulator.verdict.result import Result
 
 AT_ONCE = 10
 """Seeds given to a process at once."""

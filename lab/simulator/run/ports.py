@@ -9,11 +9,11 @@ from dispatcher.ports import Batch, DeadLetter, Delivery, Done, LaneInfo, Ledger
 from dispatcher.wire.envelope import Envelope
 from dispatcher.wire.lease import LeaseAnswer, LeaseRequest
 from dispatcher.wire.outcome import ALL_SENT, RETRY, Outcome, OutcomeRecord, Report, Verdict
+from lab.simulator.findings.run_log import RunLog
 from lab.simulator.lanes import MemoryBroker, MemoryLanes
 from lab.simulator.run.agenda import Call
 from lab.simulator.run.network import TIMEOUT_S, Network
 from lab.simulator.scenario.scenario import Channel
-from lab.simulator.verdict.journal import RunJournal
 
 Answered = Callable[[LeaseAnswer | None, Exception | None], None]
 Sent = Callable[[Batch, Sequence[Report | None]], None]
@@ -152,7 +152,7 @@ class SimCourier:
         clock: Clock,
         network: Network,
         channels: Callable[[str], Channel],
-        journal: RunJournal,
+        journal: RunLog,
         awake: Callable[[Call], None],
     ) -> None:
         self._worker = worker

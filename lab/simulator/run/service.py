@@ -15,13 +15,13 @@ from dispatcher.wire.control import FORMAT, Checkpoint, ControlRecord, Sealed
 from dispatcher.wire.lease import LeaseAnswer, LeaseRequest
 from dispatcher.wire.topics import Topics
 from lab.laws import CapSince
+from lab.simulator.findings.run_log import RunLog
 from lab.simulator.run.agenda import Agenda, SimClock
 from lab.simulator.run.audience import SimTask
 from lab.simulator.run.network import Network
 from lab.simulator.run.ports import SimDeadLetters
 from lab.simulator.run.registry import LaneDirectory
 from lab.simulator.scenario.scenario import Scenario
-from lab.simulator.verdict.journal import RunJournal
 from lab.simulator.world import World
 
 HOUSEKEEPING_S = 1.0
@@ -33,7 +33,7 @@ MakeLedger = Callable[[World], Ledger]
 class WatchedLedger:
     """Implements dispatcher.ports.Ledger, and reports every call that arrives to the journal."""
 
-    def __init__(self, ledger: Ledger, journal: RunJournal) -> None:
+    def __init__(self, ledger: Ledger, journal: RunLog) -> None:
         self._ledger = ledger
         self._journal = journal
 
@@ -60,7 +60,7 @@ class SimService:
         self.topics, self.broker, self.log = self.world.topics, self.world.broker, self.world.outcomes
         self.views: dict[str, TaskView] = {}
         """As of the last change, by task."""
-        self.journal = RunJournal(self.agenda, lambda task: self.views[task].tier, self._is_capped, excused)
+        self.journal = RunLog(self.agenda, lambda task: self.views[task].tier, self._is_capped, excused)
         self.ledger = WatchedLedger(make_ledger(self.world), self.journal)
         self.network = Network(self.agenda, Random(seed), scenario.faults)
         self.dead_letters = SimDeadLetters(self.network)

@@ -3,9 +3,9 @@
 from html import escape
 
 from fairlane.pages import page as html
+from lab.simulator.findings.result import Result
 from lab.simulator.show.pictures import shares, task_shares, timeline
 from lab.simulator.show.tables import TIERS, note, sections
-from lab.simulator.verdict.result import Result
 
 FEW_TASKS = 24
 """The maximum number of tasks to show separately in a stacked picture."""

@@ -18,7 +18,7 @@ from fairlane.pages.picture import (
     text,
     ticks,
 )
-from lab.simulator.verdict.result import Result, TaskFigure
+from lab.simulator.findings.result import Result, TaskFigure
 
 ROW, MAX_ROWS = 20, 40
 MAX_BANDS = 8

@@ -3,7 +3,7 @@
 from typing import Any
 
 from dispatcher.model.values import NOTHING, duration, percent
-from lab.simulator.verdict.result import Result
+from lab.simulator.findings.result import Result
 
 TIERS = "Tiers"
 """The title of the table that has the gaps."""

@@ -1,5 +1,5 @@
 -- library
--- include: verdicts.lua
+-- include: statuses.lua
 -- include: claims.lua
 -- include: announce.lua
 -- include: returns.lua

@@ -8,7 +8,7 @@ from estate.rules.cluster import BookieMode, BookieState, BrokerLoad, Estate, Na
 from estate.rules.guarded import Guarded
 from estate.rules.node_life import Intent, NodeKind, NodeRecord
 from estate.rules.node_looks import ProbeLook, budget_of, node_looks, unseen_kinds
-from estate.rules.verdicts import JudgeSettings, NodeLook
+from estate.rules.slow_nodes import JudgeSettings, NodeLook
 
 BOUNDS = JudgeSettings()
 SPACE = NamespaceState(name="t/a", ensemble=2, write_quorum=2, ack_quorum=2, bundles=1)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dispatcher.model.errors import InvalidInput
 from estate.rules.node_life import NODE_LIFE, Intent, NodeKind, NodeRecord, decode_nodes, encode_nodes
-from estate.rules.verdicts import Budget, Command, JudgeSettings, LookResult, NodeLook, carried_out, judge
+from estate.rules.slow_nodes import Budget, Command, JudgeSettings, LookResult, NodeLook, carried_out, judge
 
 BOUNDS = JudgeSettings(release_ms=10_000, longest_hold_ms=35_000, stale_ms=1)
 LOOK_MS = 2_000.0

@@ -15,7 +15,7 @@ from estate.rules.cluster import BookieMode, BookieState, BrokerLoad, Estate, Na
 from estate.rules.incidents import Incident
 from estate.rules.node_life import NodeKind, NodeRecord, decode_nodes
 from estate.rules.node_looks import ProbeLook
-from estate.rules.verdicts import JudgeSettings
+from estate.rules.slow_nodes import JudgeSettings
 from tests.unit.views import LostRedis, view_of
 from tests.virtual_clock import VirtualClock
 

@@ -6,12 +6,12 @@ import pytest
 
 from dispatcher.wire.control import GlobalChange
 from dispatcher.wire.lease import LeaseAnswer, LeaseRequest
+from lab.simulator.findings.figures import result_of
+from lab.simulator.findings.gaps import GapWatch, TierCall
 from lab.simulator.run.many import scenario_for
 from lab.simulator.run.run import SimulatedRun
 from lab.simulator.scenario.library import check
 from lab.simulator.scenario.scenario import Scenario
-from lab.simulator.verdict.figures import result_of
-from lab.simulator.verdict.gaps import GapWatch, TierCall
 from lab.simulator.world import World
 
 WEIGHTS = {"high": 6.0, "medium": 3.0, "low": 1.0}

@@ -8,12 +8,12 @@ import msgspec
 import pytest
 
 from fairlane.pages.picture import RIGHT, WIDTH, legend, tick
+from lab.simulator.findings.figures import result_of
+from lab.simulator.findings.result import GapFigure, Result
 from lab.simulator.run.run import SimulatedRun
 from lab.simulator.scenario.library import check
 from lab.simulator.show.page import page
 from lab.simulator.show.pictures import draw
-from lab.simulator.verdict.figures import result_of
-from lab.simulator.verdict.result import GapFigure, Result
 
 SVG = "{http://www.w3.org/2000/svg}"
 

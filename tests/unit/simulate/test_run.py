@@ -14,14 +14,14 @@ from dispatcher.scheduling.scheduler import Scheduler
 from dispatcher.wire.control import GlobalChange
 from dispatcher.wire.lease import LeaseAnswer, LeaseRequest, Status, StatusRun
 from fairlane.cli.main import run as command
+from lab.simulator.findings.figures import result_of
+from lab.simulator.findings.result import Result
 from lab.simulator.run import run as run_module
 from lab.simulator.run.many import run_one, run_seed
 from lab.simulator.run.ports import SimCourier
 from lab.simulator.run.run import SimulatedRun
 from lab.simulator.scenario.library import check
 from lab.simulator.scenario.scenario import Scenario
-from lab.simulator.verdict.figures import result_of
-from lab.simulator.verdict.result import Result
 from lab.simulator.world import World
 from quotas.fold import RedisFold
 from quotas.ledger import RedisLedger

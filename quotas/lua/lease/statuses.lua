@@ -2,8 +2,8 @@
 -- include: tasks.lua
 -- include: marks.lua
 -- include: paused_time.lua
--- The ledger's verdicts on wanted envelopes, before quotas. A segment is a run of consecutive envelopes of a want with
--- the same verdict.
+-- The ledger's statuses of wanted envelopes, before quotas. A segment is a run of consecutive envelopes of a want with
+-- the same status.
 local is_claiming, judge
 do
   local LACKING_KEPT_MS = 10000

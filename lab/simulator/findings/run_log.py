@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from dispatcher.ports import Batch
 from dispatcher.wire.lease import GivenBack, LaneAsk, LaneKind, LeaseAnswer, LeaseRequest, Status, StatusRun, Want
+from lab.simulator.findings.gaps import GapWatch, TierCall
+from lab.simulator.findings.result import Violation
 from lab.simulator.run.agenda import Agenda
-from lab.simulator.verdict.gaps import GapWatch, TierCall
-from lab.simulator.verdict.result import Violation
 
 GRANTED, NO_CREDIT, RETRY = Status.GRANTED, Status.NO_CREDIT, LaneKind.RETRY
 ATTEMPTS = 64
@@ -50,7 +50,7 @@ def key_of(sequence: int, attempt: int) -> int:
     return sequence * ATTEMPTS + attempt
 
 
-class RunJournal:
+class RunLog:
     """The journal of one run.
 
     `tier_of` returns a task's current tier; `is_capped`, whether a task has a cap besides the capacity, or shares one

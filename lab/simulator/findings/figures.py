@@ -9,9 +9,9 @@ from dispatcher.model.pools import TOTAL
 from dispatcher.model.tier import TIERS
 from dispatcher.wire.outcome import OUTCOME_NAMES, CloseTask, Outcomes, Run, decode_record
 from lab import laws
+from lab.simulator.findings.result import CapFigure, GapFigure, Result, TaskFigure, TierFigure, Windows
+from lab.simulator.findings.run_log import Amount
 from lab.simulator.run.run import SimulatedRun
-from lab.simulator.verdict.journal import Amount
-from lab.simulator.verdict.result import CapFigure, GapFigure, Result, TaskFigure, TierFigure, Windows
 from spark_jobs.journal.first_outcomes import FirstOutcomes
 
 FORMAT = 1

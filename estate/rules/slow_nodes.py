@@ -1,4 +1,4 @@
-"""Verdicts about slow nodes: slow relative to its peers at several looks in a row, isolated within a budget, and
+"""Which nodes are slow: slow relative to its peers at several looks in a row, isolated within a budget, and
 released after its probes were well for a while.
 
 Pulsar and BookKeeper count errors and never slowness, so a bookie that takes 400 ms for each write stays in use for
@@ -19,7 +19,7 @@ from estate.rules.node_life import Intent, NodeKind, NodeRecord
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeSettings:
-    """Bounds of verdicts. Raises InvalidInput."""
+    """Bounds of judgements. Raises InvalidInput."""
 
     slow_ms: float = 300.0
     """A p99 above this may be slow."""
@@ -49,7 +49,7 @@ class NodeLook:
     kind: NodeKind
     name: str
     p99_ms: float | None = None
-    """Time of writes to a bookie as brokers see it, or of a broker's probes. None or NaN: no traffic, so no verdict."""
+    """Time of writes to a bookie as brokers see it, or of a broker's probes. None or NaN: no traffic, not judged."""
     well: bool = True
     """Whether its own probes are well: it answers, syncs quickly and has space."""
     in_service: bool = True
@@ -111,7 +111,7 @@ def judge(
     *,
     acts: bool = True,
 ) -> LookResult:
-    """Return the verdict of one look. elapsed_ms: since the look before.
+    """Return what follows from one look. elapsed_ms: since the look before.
 
     unseen: kinds of nodes that could not be listed. Their records stay as they are. acts: whether a command will be
     carried out; if not, the records do not have it.

@@ -1,0 +1,1 @@
+"""The findings of a run: its log, figures and gaps."""

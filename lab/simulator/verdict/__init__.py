@@ -1,1 +1,0 @@
-"""The verdict on a run: its journal, figures and gaps."""
