@@ -50,7 +50,6 @@ def _made(options: ReportOptions, master: str, now_ms: int) -> BacklogReport:
 
 
 def _show(report: BacklogReport, output: str) -> None:
-
     if output == "json":
         click.echo(json.dumps(msgspec.to_builtins(report), indent=2))
     elif output == "html":
@@ -60,5 +59,4 @@ def _show(report: BacklogReport, output: str) -> None:
 
 
 def _drawn(lines: Sequence[str], sections: Sequence[Section]) -> RenderableType:
-
     return Group(*map(Text, lines), *(section_of(title, rows, _OMITTED_FIRST) for title, rows in sections if rows))

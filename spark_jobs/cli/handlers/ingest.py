@@ -59,7 +59,6 @@ def ingest(
 
 def _check_channel(settings: Settings, task: TaskOptions, *, strict: bool) -> None:
     """Warn if no live worker has the channel, or it ignores a field. With `strict`, raise Refused without a worker."""
-
     message = None if task.split else task.push_task(task.task).complete_message
     with PushClient.connect(settings) as client:
         check = ChannelCheck(client.workers).check
@@ -106,7 +105,6 @@ def _tell(result: Ingested) -> None:
 @contextmanager
 def _bar(task: str) -> Iterator[Callable[[Progress], None]]:
     """Show the done parts of the present stage, rows/s, and the time left; without a terminal nothing is shown."""
-
     with progress_lines() as bar:
         line = bar.add_task(f"{task}: starting", figures="", total=None)
 
@@ -122,7 +120,6 @@ def _bar(task: str) -> Iterator[Callable[[Progress], None]]:
 
 def figures_of(now: Progress) -> str:
     """Return rows, rate and time left, as far as they are known."""
-
     rate = f"{now.rows:,} rows, {now.rows / now.stage_seconds:,.0f}/s" if now.rows and now.stage_seconds else ""
     if not 0 < now.parts_done < now.parts:
         return rate

@@ -73,7 +73,6 @@ def _audience(spark: SparkSession, tables: Path, task: str | None, given: Mappin
 
 def _with_live(settings: Settings, sums: "Any") -> list[tuple[TaskSum, Mapping[str, int] | None]]:
     """Return each task with its live counters; None where these know nothing (any more), or cannot be read."""
-
     counts: dict[str, Mapping[str, int]] = {}
     try:
         with PushClient.connect(settings) as client:

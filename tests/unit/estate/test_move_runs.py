@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from backends.settings import PulsarSettings
 from dispatcher.model.errors import InvalidInput, NotFound, Refused
-from estate.cli.moving import summary_of
+from estate.cli.handlers.moves import summary_of
 from estate.facts.bundles import BundleAdmin
 from estate.moves.logs import MoveLogs
 from estate.moves.runner import FIRST_PAUSE_S, TRIES, Attempt, MoveProgress, MoveRunner, MoveState, move_bundle

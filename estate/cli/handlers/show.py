@@ -1,19 +1,21 @@
-"""Tables of the estate: brokers, bookies, metadata, stages, and what is wrong."""
+"""`fairlane estate show`: tables of brokers, bookies, metadata and stages, and what is wrong."""
 
+import time
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
+import click
 from rich.console import Group, RenderableType
 from rich.filesize import decimal
 from rich.text import Text
 
 from dispatcher.model.values import percent
+from estate.view import EstateView, EstateViewer, Row
+from fairlane.cli.base.connect import settings_of
+from fairlane.cli.base.exit_codes import FAILURE, OK
+from fairlane.cli.base.output import Output
 from fairlane.screen.console import GREEN, ORANGE, RED
 from fairlane.screen.fields import Kind
 from fairlane.screen.table import Column, record_of, table_of
-
-if TYPE_CHECKING:
-    from estate.view import EstateView, Row
 
 _STYLES = {
     "up": GREEN,
@@ -43,7 +45,26 @@ _PARTS = ("cpu", "direct_memory", "cache_hits", "disk", "share")
 _BYTES = ("bytes_in", "bytes_out")
 
 
-def estate_tables(view: "EstateView") -> RenderableType:
+def show(ctx: click.Context, output: Output, *, watch: bool, every: float, count: int | None, stages: bool) -> int:
+    with EstateViewer(settings_of(ctx), with_stages=stages) as viewer:
+        view = viewer.look()
+        _emit(view, output)
+        looks = 1
+        while watch and looks != count:
+            time.sleep(every)
+            view = viewer.look()
+            if not output.as_json:
+                click.clear()  # only on a terminal
+            _emit(view, output)
+            looks += 1
+    return FAILURE if view.wrong else OK
+
+
+def _emit(view: EstateView, output: Output) -> None:
+    output.emit(view.document(), lambda: estate_tables(view))
+
+
+def estate_tables(view: EstateView) -> RenderableType:
     """Return the tables of one look, and the line that says what is wrong."""
     tables: list[RenderableType] = [
         table_of(map(_written, view.brokers), _BROKER_COLUMNS, ("cache_hits", "throttled", "bundles")),
@@ -63,7 +84,7 @@ def _wrong(wrong: list[str]) -> Text:
     return Text(f"what is wrong: {'; '.join(wrong)}", style=RED)
 
 
-def _written(row: "Row") -> "Row":
+def _written(row: Row) -> Row:
     """Return a row with fractions and bytes as texts; a node that does not answer has the reason beside its state."""
     written = dict(row)
     written |= {name: percent(row[name]) for name in _PARTS if name in row}
