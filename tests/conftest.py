@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:-UsePerfData")
 GIVEN = dict(os.environ)
 """The environment as it was before any test."""
-SPARK = ("test_backlog_snapshot", "test_ingest", "test_journal", "test_spark_source")
-"""Files outside of tests/unit/spark_jobs with tests of Spark that `make test` runs."""
 ADDRESSES = ("FAIRLANE_PULSAR_URL", "FAIRLANE_PULSAR_ADMIN_URL", "FAIRLANE_REDIS_URL")
 
 # How long an example takes is the machine's.
@@ -66,7 +64,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileSche
 
 
 def is_spark(file: Path) -> bool:
-    return file.parent.name == "spark_jobs" or file.stem in SPARK
+    return file.parent.name == "spark_jobs"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

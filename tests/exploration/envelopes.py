@@ -20,7 +20,7 @@ from dispatcher.wire.outcome import (
     encode_record,
 )
 from dispatcher.wire.positions import pack_positions, unpack_positions
-from tests.unit.consumers.envelopes import envelope
+from tests.unit.dispatch.consumers.envelopes import envelope
 from tests.virtual_clock import VirtualClock
 
 TASK = "t"

@@ -12,7 +12,7 @@ from tests.exploration.rules import left_out
 from tests.exploration.search import explore
 from tests.exploration.use_by import UseByCheck
 from tests.exploration.variants import PLAIN, VARIANTS
-from tests.unit.consumers.envelopes import batch
+from tests.unit.dispatch.consumers.envelopes import batch
 
 COPY = next(variant for variant in VARIANTS if variant.name.startswith("a copy of it"))
 USE_BY_S = 2.0

@@ -25,7 +25,7 @@ from dispatcher.wire.snapshot import Begun, BitsPart, Cursors, OpenPart, Packer,
 from tests import records
 from tests.contract.ledger_worlds import TOPICS, mixed, run
 from tests.contract.registry_records import change, position, setting, task_record
-from tests.unit.consumers.envelopes import envelope
+from tests.unit.dispatch.consumers.envelopes import envelope
 
 MESSAGE = encode_message({"title": "Sale", "body": "10 % off for {name}", "badge": 3})
 AT_MS = 1_700_000_000_000

@@ -13,7 +13,7 @@ from dispatcher.wire.envelope import Envelope, encode_envelope, encode_message
 from lab.simulator.logs import MemoryDeadLetters
 from tests.integration.pulsar_helpers import DEADLINE_S, eventually
 from tests.records import lane_info
-from tests.unit.consumers import envelopes
+from tests.unit.dispatch.consumers import envelopes
 
 MESSAGE = encode_message({"title": "Hello"})
 PREFETCH = 2_000

@@ -28,7 +28,7 @@ from lab.simulator.logs import position
 from lab.simulator.world import World
 from tests.contract.registry_records import change, sealed, setting, task_record
 from tests.records import lane_info
-from tests.unit.consumers.envelopes import envelope
+from tests.unit.dispatch.consumers.envelopes import envelope
 from tests.unit.memory_courier import MemoryCourier, Script, all_sent
 from tests.unit.memory_leases import MemoryLeaseCaller
 from tests.unit.memory_publisher import MemoryPublisher

@@ -26,7 +26,7 @@ HTTP/2 only, and is libcurl's habit, not its promise.
 _NO_REPEATS = (pycurl.OPT_RTSP_REQUEST, pycurl.RTSPREQ_RECEIVE)
 """An option of RTSP that libcurl also looks at before it repeats a request of HTTP: then only a refusal is a reason."""
 _REFUSED_IN = "8.23."
-"""The libcurl that tests/unit/consumers/http2 has shown to do so. With another, such a request is UNKNOWN."""
+"""The libcurl that tests/unit/dispatch/consumers/http2 has shown to do so. With another, such a request is UNKNOWN."""
 _UNWANTED = ("Content-Type", "Expect", "Accept", "User-Agent")
 """Headers that libcurl and pycurl add unless told not to. With Expect, a request is sent again after a 417."""
 

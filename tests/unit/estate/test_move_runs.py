@@ -22,8 +22,8 @@ from estate.moves.logs import MoveLogs
 from estate.moves.runner import FIRST_PAUSE_S, TRIES, Attempt, MoveProgress, MoveRunner, MoveState, move_bundle
 from estate.plans.balance import Move, MovePlan
 from fairlane.cli.base import exit_codes
-from tests.unit.backends.estate_site import serving
 from tests.unit.command_line import CommandLine
+from tests.unit.dispatch.backends.estate_site import serving
 
 BROKERS = ("a", "b", "c")
 moves = st.lists(

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from dispatcher.wire.checks.nesting import MAX_LEVELS, TOO_DEEP
 from spark_jobs.source.columns import Columns
+from tests.unit.dispatch.test_nesting import in_lists
 from tests.unit.spark_jobs.tables import NAMED, PLAIN, people, table
-from tests.unit.test_nesting import in_lists
 
 pytest.importorskip("pyarrow")
 from spark_jobs.source.rows import AudienceDigest, read_rows, split_batch

@@ -12,7 +12,7 @@ from spark_jobs.source import sealing, source
 from spark_jobs.source.columns import Columns
 from spark_jobs.source.sealing import cancel_left, commit, state_of_tasks
 from spark_jobs.source.writing import OPEN_LANES, Written, write
-from tests.unit.producers.fake_service import Died, FakeService
+from tests.unit.dispatch.producers.fake_service import Died, FakeService
 from tests.unit.spark_jobs.tables import NAMED, PLAIN, people, table, target
 
 BY_KIND = Columns("target", (), "", ("kind",))
