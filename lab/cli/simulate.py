@@ -1,38 +1,31 @@
 """`fairlane simulate`: scheduler, engine and ledger as they ship, under a virtual clock; no server is needed."""
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
-from backends.extras import require_packages
-from dispatcher.model.errors import InvalidInput
-from fairlane.cli.base import exit_codes
+from fairlane.cli.base.arguments import HOURS, NumberBetween
 from fairlane.cli.base.groups import CommandOrGroup, OwnArgument
-from fairlane.cli.base.output import Output, report_option, say
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from lab.simulator.findings.result import Result
+from fairlane.cli.base.output import output_option, report_option
+from fairlane.floors import loaded
+from lab.simulator.estate.shedder_cases import BUNDLES, CASES, MAX_BUNDLES, Usage
+from lab.simulator.estate.shedders import WEIGHTS, ShedderSettings
 
 PICTURES = ("shares", "tasks", "task-shares")
-MODELS = ("quarantine", "shedders")
-"""Commands that simulate a part of the estate."""
+MAX_NODES = 200
+_MODELS = "lab.cli.handlers.models"
 
 
 def _scenarios(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001  # click's
-    from lab.simulator.scenario.library import names
-
-    return [name for name in (*names(), *MODELS) if name.startswith(incomplete)]
+    names = loaded("lab.simulator.scenario.library:names")()
+    return [name for name in (*names, *simulate.commands) if name.startswith(incomplete)]
 
 
 @click.group(
     cls=CommandOrGroup,
-    modules={name: f"lab.cli.{name}:{name}" for name in MODELS},
+    handlers="lab.cli.handlers.simulate",
     subcommand_metavar="| MODEL [OPTIONS]",
 )
 @click.argument("scenario", cls=OwnArgument, metavar="[FILE|NAME]", required=False, shell_complete=_scenarios)
@@ -49,16 +42,7 @@ def _scenarios(ctx: click.Context, param: click.Parameter, incomplete: str) -> l
     metavar="KIND FILE",
     help=f"Write a picture (SVG); KIND is {', '.join(PICTURES[:-1])} or {PICTURES[-1]}. Can be repeated.",
 )
-def simulate(
-    scenario: str | None,
-    *,
-    listed: bool,
-    seed: int,
-    seeds: int | None,
-    processes: int | None,
-    output: str,
-    pictures: tuple[tuple[str, Path], ...],
-) -> int:
+def simulate() -> None:
     """Run a scenario under a virtual clock: tasks arrive, workers join, leave, stall and die, calls fail.
 
     FILE is a scenario in YAML. NAME is one that --list prints, among them random and random-large (generated from the
@@ -66,103 +50,87 @@ def simulate(
 
     MODEL is one of the commands below, which simulate parts of Pulsar and BookKeeper instead.
     """
-    if listed:
-        _list(output)
-        return exit_codes.OK
-    if scenario is None:
-        raise click.UsageError("Give a scenario: a file, or a name that --list prints.")
-    require_packages("lab", "lupa", "msgpack")
-    if seeds is not None:
-        return _many(scenario, seed, seeds, processes or 0, output, pictures=bool(pictures))
-    return _one(scenario, seed, output, pictures)
 
 
-def _list(output: str) -> None:
-    from lab.simulator.scenario.library import find, names
-    from lab.simulator.scenario.random_scenario import ENVELOPES
+@simulate.command(handlers=_MODELS)
+@click.option(
+    "--ratio",
+    "ratios",
+    type=click.FloatRange(0, 1),
+    multiple=True,
+    help="A bookkeeperClientQuarantineRatio to simulate beside 1.0: the probability that a broker quarantines a "
+    "failing bookie. Repeatable.  [default: 0, 0.1, 0.2, 0.3, 0.5, 0.7]",
+)
+@click.option("--bookies", type=click.IntRange(1, MAX_NODES), default=12, help="Number of bookies.")
+@click.option(
+    "--brokers", "clients", type=click.IntRange(1, MAX_NODES), default=24, help="Number of brokers, which write."
+)
+@click.option("--ensemble", type=click.IntRange(1, MAX_NODES), default=2, help="Bookies of a ledger.")
+@click.option("--inflow", type=click.FloatRange(0, min_open=True), default=1_440.0, help="MB/s over all bookies.")
+@click.option(
+    "--capacity",
+    type=click.FloatRange(0, min_open=True),
+    help="MB/s that a bookie takes without errors.  [default: 1.25 times its share of the inflow]",
+)
+@click.option("--quarantine-minutes", type=click.IntRange(1), default=30, help="Duration of a quarantine.")
+@click.option("--hours", type=HOURS, default=24.0, help="Simulated hours.")
+@click.option("--seed", type=click.IntRange(0), default=1, help="First seed of all random choices.")
+@click.option("--seeds", type=click.IntRange(1, 1_000), default=10, help="Number of seeds; figures are means.")
+@output_option
+def quarantine() -> None:
+    """Simulate BookKeeper's quarantine: a broker that counts errors of a bookie writes to others for half an hour.
 
-    rows = [{"name": name, "about": " ".join(find(name).about.split())} for name in names()]
-    rows += [
-        {"name": name, "about": f"Generated from the seed, with at most {max_envelopes:,} envelopes."}
-        for name, max_envelopes in ENVELOPES.items()
-    ]
-    Output(output == "json").emit_rows(rows, ["name", "about"])
-
-
-def _one(name: str, seed: int, output: str, pictures: tuple[tuple[str, Path], ...]) -> int:
-    from lab.simulator.run.many import run_one
-    from lab.simulator.show.page import page
-    from lab.simulator.show.pictures import draw
-
-    for _, file in pictures:
-        _check_writable(file)
-    result = run_one(name, seed)
-    for kind, file in pictures:
-        with _writing(file):
-            file.write_text(draw(kind, result), encoding="utf-8")
-        say(f"wrote {file}")
-    if output == "html":
-        click.echo(page(result))
-    elif output == "json" or not pictures:
-        Output(output == "json").emit(result.as_dict(), lambda: _tables(result))
-    return _verdict(result)
-
-
-def _check_writable(file: Path) -> None:
-    """Check that a file can be written, before a run of minutes. Leaves nothing behind. Raises InvalidInput."""
-    was_there = file.exists()
-    with _writing(file):
-        file.open("a").close()
-        if not was_there:
-            file.unlink()
+    With the default ratio of 1.0 all brokers leave an overloaded bookie at the same time and return at the same time,
+    and load swings. Shows, for each ratio, the standard deviation of the bookies' inflow (MB/s), the minutes above
+    capacity (summed over bookies), and the number of quarantines. At six random moments of a day each bookie is
+    weak for a quarter of an hour, with two thirds of its capacity.
+    """
 
 
-@contextmanager
-def _writing(file: Path) -> Iterator[None]:
-    """Raise InvalidInput if the block cannot write the file."""
+def _clusters(ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]) -> list[list[Usage]]:
     try:
-        yield
-    except OSError as error:
-        raise InvalidInput(f"{file} cannot be written: {error.strerror}.", "Name another file.") from error
+        return [[tuple(map(float, usage.split("/"))) for usage in text.split(",")] for text in texts]
+    except ValueError:
+        raise click.BadParameter("write numbers with commas between them, as in 80,10,10", ctx, param) from None
 
 
-def _verdict(result: "Result") -> int:
-    for violation in result.violations[:10]:
-        say(f"violated: {violation.rule}: {violation.what} (at {violation.at_s:.3f} s)")
-    if not result.good:
-        say(f"run it again: {result.replay}")
-    return exit_codes.OK if result.good else exit_codes.FAILURE
+def _number(setting: str, largest: float, text: str) -> Callable[[Any], Any]:
+    """Return the option of one of the shedders' settings."""
+    default = getattr(ShedderSettings(), setting)
+    return click.option(f"--{setting}", type=NumberBetween(0, largest), default=default, help=text)
 
 
-def _many(name: str, first: int, count: int, processes: int, output: str, *, pictures: bool) -> int:
-    import msgspec
+@simulate.command(handlers=_MODELS)
+@click.option("--case", "cases", type=click.Choice(list(CASES)), multiple=True, help="Only this case. Repeatable.")
+@click.option(
+    "--usage",
+    "clusters",
+    multiple=True,
+    metavar="N,N,…",
+    callback=_clusters,
+    help="A cluster of yours instead: the CPU of each broker in per cent, or, with slashes between them, its "
+    f"{', '.join(WEIGHTS)}, as in 80/20/40,10,10. Repeatable.",
+)
+@click.option("--bundles", type=click.IntRange(1, MAX_BUNDLES), default=BUNDLES, help="Bundles of each busy broker.")
+@click.option("--hours", type=HOURS, default=2.0, help="Simulated hours.")
+@click.option(
+    "--weight",
+    "weights",
+    type=(click.Choice(list(WEIGHTS)), NumberBetween(0, 100)),
+    multiple=True,
+    metavar="RESOURCE N",
+    help=f"Weight of {', '.join(WEIGHTS)} in a broker's usage, which is the largest of the weighted ones. "
+    "Repeatable.  [default: 1, and 0 for direct-memory]",
+)
+@_number("threshold", 100, "Points above the mean at which ThresholdShedder sheds.")
+@_number("history", 1, "Weight of the past in the usages that ThresholdShedder compares.")
+@_number(
+    "overloaded", 100, "Usage in per cent at which OverloadShedder sheds, and above which a broker gets no bundles."
+)
+@output_option
+def shedders() -> None:
+    """Simulate Pulsar's ThresholdShedder (its default), OverloadShedder and AvgShedder, side by side, on uneven load.
 
-    from lab.simulator.run.many import run_many, scenario_for
-
-    if output == "html" or pictures:
-        raise click.UsageError("--seeds prints a table or JSON; a picture shows a single run.")
-    scenario_for(name, first)
-    results = run_many(name, range(first, first + count), processes or os.cpu_count() or 1, say)
-    document = msgspec.to_builtins(results)
-    row = {key: value for key, value in document.items() if key not in ("format", "bad")}
-    Output(output == "json").emit_document(document, [{**row, "bad": len(results.bad)}])
-    for bad in results.bad[:20]:
-        say(f"run it again: {bad.replay}")
-    return exit_codes.FAILURE if results.bad else exit_codes.OK
-
-
-def _tables(result: "Result") -> "RenderableType":
-    """Return the tables: shares by window, tiers, caps, tasks and outcomes."""
-    from rich.console import Group
-    from rich.text import Text
-
-    from fairlane.screen.table import section_of
-    from lab.simulator.show.tables import TIERS, headline, note, sections
-
-    parts: list[RenderableType] = [Text(headline(result))]
-    for title, rows in sections(result):
-        if rows:
-            parts.append(section_of(title, rows))
-            if title == TIERS and note(result):
-                parts.append(Text(note(result), style="dim"))
-    return Group(*parts)
+    Without options: the cases in which ThresholdShedder is known to leave load uneven (PIP-220), a skewed cluster, and
+    one with overloaded brokers. "uneven" is the standard deviation of the brokers' usage as a part of its mean.
+    """

@@ -8,7 +8,10 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
+import click
+
 from dispatcher.model.errors import InvalidInput
+from fairlane.cli.base.connect import settings_of
 from fairlane.cli.base.invocation import Invocation
 from fairlane.cli.base.steps import steps
 from fairlane.screen.console import console_of
@@ -28,7 +31,7 @@ THROUGH_FCM = frozenset(("shop-order-shipped", "shop-flash-sale", "chat-new-mess
 LEAVE_S = 30.0
 
 
-def play(invocation: Invocation, tasks: Path | None, capacity: int) -> int:
+def demo(ctx: click.Context, tasks: Path | None, capacity: int) -> int:
     """Run the whole demo; return its exit code, which is 0 only if every target ended in an outcome.
 
     Everything it started is stopped again, after a failure, too.
@@ -38,7 +41,7 @@ def play(invocation: Invocation, tasks: Path | None, capacity: int) -> int:
     tenant = f"fairlane-demo-{secrets.token_hex(2)}"
     with (
         interrupted_by(signal.SIGINT, signal.SIGTERM, signal.SIGHUP),
-        servers(invocation, tenant) as settings,
+        servers(ctx, tenant) as settings,
         process.running(settings.home_folder / "demo" / "fcm")
         if tasks is None and process.can_run()
         else nullcontext() as fcm,
@@ -81,13 +84,13 @@ def through_fcm(job: TaskEntry) -> TaskEntry:
 
 
 @contextmanager
-def servers(invocation: Invocation, tenant: str) -> Iterator[Settings]:
+def servers(ctx: click.Context, tenant: str) -> Iterator[Settings]:
     """Yield the configured servers, or else the local stack.
 
     The stack is stopped again unless it was running before.
     """
-    settings = invocation.settings()
-    sources = Sources(invocation.options)
+    settings = settings_of(ctx)
+    sources = Sources(ctx.ensure_object(Invocation).options)
     if sources.of(("pulsar", "url")) not in ("default", "local stack"):
         yield settings
         return
@@ -99,7 +102,7 @@ def servers(invocation: Invocation, tenant: str) -> Iterator[Settings]:
             f"{where}: Pulsar {addresses.pulsar_url} and {addresses.pulsar_admin_url}, Redis {addresses.redis_url}"
         )
     try:
-        yield invocation.settings()
+        yield settings_of(ctx)
     finally:
         if not addresses.already_running:
             with steps() as progress:

@@ -83,7 +83,7 @@ class Noun(CommandGroup, Declared):
         return [*self._modules, *self.commands]
 
 
-class CommandOrGroup(CommandGroup):
+class CommandOrGroup(Noun):
     """A command of its own, and a group: a first word that names one of its commands calls that one.
 
     A group of click takes its own arguments before it looks for a command, so a first word could never be both.
@@ -102,7 +102,7 @@ class CommandOrGroup(CommandGroup):
 
     def invoke(self, ctx: click.Context) -> Any:
         if not ctx.args:
-            return click.Command.invoke(self, ctx)
+            return Declared.invoke(self, ctx)
         name, *rest = ctx.args
         command = self.get_command(ctx, name)
         assert command is not None  # parse_args looked
