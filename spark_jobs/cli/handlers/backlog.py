@@ -16,9 +16,9 @@ from fairlane.screen.table import section_of
 from spark_jobs.backlog.facts import ReportOptions
 from spark_jobs.backlog.job import report as make_report
 from spark_jobs.backlog.job import session_settings
+from spark_jobs.backlog.page import Section, page, sections, sentences
 from spark_jobs.backlog.report import BacklogReport
 from spark_jobs.backlog.snapshots import snapshot_days
-from spark_jobs.backlog.tables import Section, page, sections, sentences
 from spark_jobs.cli.handlers.spark_session import running
 
 _OMITTED_FIRST = (

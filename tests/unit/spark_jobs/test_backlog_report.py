@@ -17,10 +17,10 @@ from spark_jobs.backlog.causes import ADVICE, MEANINGS, grouped, mixed
 from spark_jobs.backlog.facts import Facts, ReportOptions
 from spark_jobs.backlog.job import report_of
 from spark_jobs.backlog.journal import JournalFacts, JournalQuery
+from spark_jobs.backlog.page import page, period, sections, sentences
 from spark_jobs.backlog.pictures import CAUSE_COLOURS
 from spark_jobs.backlog.report import BacklogReport, age_bands, span
 from spark_jobs.backlog.snapshots import Times
-from spark_jobs.backlog.tables import page, period, sections, sentences
 from tests.unit.spark_jobs.backlog_rows import START_MS, ms, tiers
 
 OPTIONS = ReportOptions(Path("tables"), START_MS, recent_s=20)
