@@ -13,7 +13,7 @@ from dispatcher.model.errors import FairlaneError
 from fairlane import floors
 from fairlane.cli.base import exit_codes
 from fairlane.cli.base.groups import CommandGroup
-from fairlane.cli.base.invocation import Invocation, options_of
+from fairlane.cli.base.invocation import options_of
 from fairlane.cli.base.output import say
 from fairlane.logging import masked
 from fairlane.public_names import hidden_package
@@ -102,7 +102,7 @@ CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "show_default": True}
 @click.pass_context
 def cli(ctx: click.Context, /, **given: Any) -> None:
     """Fairlane dispatches mass push notifications by priority: one lane per task, one capacity shared by quota."""
-    ctx.obj = Invocation(options_of(**given))
+    ctx.obj = options_of(**given)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

@@ -11,8 +11,7 @@ from pathlib import Path
 import click
 
 from dispatcher.model.errors import InvalidInput
-from fairlane.cli.base.connect import settings_of
-from fairlane.cli.base.invocation import Invocation
+from fairlane.cli.base.connect import options_in, settings_of
 from fairlane.cli.base.steps import steps
 from fairlane.screen.console import console_of
 from fairlane.settings import Settings, Sources
@@ -90,7 +89,7 @@ def servers(ctx: click.Context, tenant: str) -> Iterator[Settings]:
     The stack is stopped again unless it was running before.
     """
     settings = settings_of(ctx)
-    sources = Sources(ctx.ensure_object(Invocation).options)
+    sources = Sources(options_in(ctx))
     if sources.of(("pulsar", "url")) not in ("default", "local stack"):
         yield settings
         return

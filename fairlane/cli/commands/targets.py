@@ -49,7 +49,7 @@ _changing_options = with_options(
 )
 
 
-@click.group("dead-letters", cls=Noun, handlers="fairlane.cli.handlers.dead_letters")
+@click.group("dead-letters", cls=Noun, handlers="fairlane.cli.handlers.targets")
 def dead_letters() -> None:
     """List the targets that were given up, send them again, or drop them."""
 
@@ -92,7 +92,7 @@ def show() -> None:
     """Show dead letters target by target, with reason and times; with -o json also the variables."""
 
 
-@click.group(cls=Noun, handlers="fairlane.cli.handlers.invalid")
+@click.group(cls=Noun, handlers="fairlane.cli.handlers.targets")
 def invalid() -> None:
     """The targets that providers called invalid, for the apps' address books."""
 

@@ -6,15 +6,14 @@ from dataclasses import asdict
 import click
 
 from backends.extras import require_packages
-from fairlane.cli.base.connect import settings_of
-from fairlane.cli.base.invocation import Invocation
+from fairlane.cli.base.connect import options_in, settings_of
 from fairlane.cli.base.output import Output, say
 from fairlane.settings import explain_settings
 from producers.publish.tuning import FIXED, ProducerNeeds, tune
 
 
 def show(ctx: click.Context, output: Output) -> None:
-    rows = explain_settings(settings_of(ctx), ctx.ensure_object(Invocation).options)
+    rows = explain_settings(settings_of(ctx), options_in(ctx))
     fields = [asdict(row) for row in rows]
     # As users write them: numbers without separators.
     shown = [

@@ -4,9 +4,8 @@ from typing import Any
 
 import click
 
-from fairlane.cli.base.connect import settings_of
+from fairlane.cli.base.connect import options_in, settings_of
 from fairlane.cli.base.exit_codes import FAILURE, OK
-from fairlane.cli.base.invocation import Invocation
 from fairlane.cli.base.output import Output, say
 from fairlane.cli.base.steps import steps
 from fairlane.settings import Settings, Sources
@@ -67,7 +66,7 @@ def _local_stack(settings: Settings, options: StackOptions | None = None) -> Loc
 
 
 def _warn_of_other_servers(ctx: click.Context) -> None:
-    sources = Sources(ctx.ensure_object(Invocation).options)
+    sources = Sources(options_in(ctx))
     for path in (("pulsar", "url"), ("pulsar", "admin_url"), ("redis", "url")):
         origin = sources.of(path)
         if origin not in ("local stack", "default"):

@@ -21,7 +21,7 @@ from tests.unit.command_line import CommandLine
 Failing = Callable[[BaseException], None]
 PULSAR = {"pulsar", "_pulsar", "urllib3"}
 HEAVY = PULSAR | {"redis", "pydantic", "aiohttp", "rich", "yaml", "prometheus_client"}
-SERVERS = PULSAR | {"redis", "yaml", "asyncio", "pyspark", "producers.client", "fairlane.settings"}
+SERVERS = (HEAVY - {"pydantic"}) | {"asyncio", "pyspark", "producers.client", "fairlane.settings"}
 HELP = "from fairlane.cli.main import run; run(['--help'])"
 HELP_OF_ANY_COMMAND = """
 import click

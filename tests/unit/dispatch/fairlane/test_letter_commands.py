@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fairlane.cli.handlers import dead_letters, invalid
+from fairlane.cli.handlers import targets
 from producers.outcomes.record import ReasonGroup, TargetFilter, TargetRecord
 from producers.outcomes.replay import Replay
 from tests.records import invalid_target, target_record
@@ -73,8 +73,7 @@ class Client:
 @pytest.fixture
 def client(monkeypatch: pytest.MonkeyPatch) -> Client:
     made = Client()
-    for module in (dead_letters, invalid):
-        monkeypatch.setattr(module, "client_of", lambda _: nullcontext(made))
+    monkeypatch.setattr(targets, "client_of", lambda _: nullcontext(made))
     return made
 
 

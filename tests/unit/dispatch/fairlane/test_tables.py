@@ -19,8 +19,8 @@ from dispatcher.analysis.situation import Situation
 from dispatcher.model.service_settings import globals_of
 from dispatcher.model.view import TargetCounts, TaskView, TierStats, WorkerBeat
 from fairlane.cli.base.output import Output
-from fairlane.cli.handlers import dead_letters, settings
 from fairlane.cli.handlers import effects as shown_effects
+from fairlane.cli.handlers import settings, targets
 from fairlane.cli.handlers import task as task_handlers
 from fairlane.cli.handlers.view import fields_of
 from fairlane.figures.usage import AppUsage
@@ -171,9 +171,9 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "task failures": task_handlers.FAILURE_COLUMNS,
     "task failures --by-reason": task_handlers.REASON_COLUMNS,
     "task outcomes": task_handlers.OUTCOME_COLUMNS,
-    "dead-letters list": dead_letters.GROUP_COLUMNS,
-    "dead-letters show": dead_letters.TARGET_COLUMNS,
-    "dead-letters replay": dead_letters.REPLAY_COLUMNS,
+    "dead-letters list": targets.GROUP_COLUMNS,
+    "dead-letters show": targets.TARGET_COLUMNS,
+    "dead-letters replay": targets.REPLAY_COLUMNS,
     "task submit": ("id", "accepted", "refused", "seconds"),
     "signals": ("tier", "weight", "backlog", "arrival_rate", "rate", "drain_s", "wanted", "actual", "spare"),
     "signals' first line": ("capacity", "rate", "workers", "workers_needed", "limited_by", "caps"),

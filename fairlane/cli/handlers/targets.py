@@ -1,23 +1,34 @@
-"""`fairlane dead-letters list | show | replay | drop`."""
+"""`fairlane dead-letters list`, `show`, `replay`, `drop`, and `invalid export`."""
 
-from contextlib import AbstractContextManager
+import csv
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict
-from typing import Any
+from datetime import UTC, datetime
+from errno import EISDIR
+from pathlib import Path
+from typing import IO, Any
 
 import click
 
+from dispatcher.model.errors import InvalidInput
 from dispatcher.model.values import counted
 from fairlane.cli.base.connect import client_of
 from fairlane.cli.base.output import Output, confirm, fields_of, say
-from fairlane.cli.base.progress import doing, replaying
+from fairlane.cli.base.progress import counting, doing, replaying
 from fairlane.cli.handlers.task import FAILURE_FIELDS, REASON_FIELDS
-from producers.outcomes.record import ReasonGroup, TargetFilter
+from producers.outcomes.record import ReasonGroup, TargetFilter, TargetRecord
 
 GROUP_COLUMNS = ("task", "app", "count", "outcome", "reason", "state", "last_ms", "example")
 TARGET_COLUMNS = ("task", "target", "outcome", "reason", "attempt", "state", "at_ms")
 REPLAY_COLUMNS = ("task", "replay", "targets", "refused", "state")
 LETTER_FIELDS = (*FAILURE_FIELDS, "app", "variables", "first_call_ms", "state", "replay", "lane")
 GROUP_FIELDS = ("task", "app", "channel", "state", "replay", *REASON_FIELDS)
+INVALID_COLUMNS = ("app", "channel", "target", "reason", "died_at", "seen_at", "task")
+STANDARD_OUTPUT = "-"
 
 
 def list_letters(ctx: click.Context, output: Output, state: str, **filters: Any) -> None:
@@ -114,3 +125,70 @@ def _emit(output: Output, groups: list[ReasonGroup]) -> None:
 
 def _reading() -> AbstractContextManager[None]:
     return doing("reading dead letters")
+
+
+def export(ctx: click.Context, out: str, format_: str | None, *, repeats: bool, **filters: Any) -> None:
+    as_csv = format_ == "csv" or (format_ is None and out.lower().endswith(".csv"))
+    with client_of(ctx) as client, _written(out) as file, counting("targets written") as on_progress:
+        written = _write(
+            file, client.invalid_targets(TargetFilter(**filters), repeats=repeats), on_progress, as_csv=as_csv
+        )
+    say(f"{counted(written, 'invalid target')} written" + ("" if out == STANDARD_OUTPUT else f" to {out}"))
+
+
+def invalid_fields(one: TargetRecord) -> dict[str, str]:
+    """Return a target as it is written."""
+    return {
+        "app": one.app,
+        "channel": one.channel,
+        "target": one.target,
+        "reason": one.reason,
+        "died_at": _time(one.died_ms),
+        "seen_at": _time(one.at_ms),
+        "task": one.task,
+    }
+
+
+def _time(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
+
+
+def _write(file: IO[str], targets: Iterable[TargetRecord], on_progress: Callable[[int], None], *, as_csv: bool) -> int:
+    """Write the targets and return their number."""
+    writer, encode = (
+        csv.DictWriter(file, INVALID_COLUMNS, lineterminator="\n"),
+        json.JSONEncoder(ensure_ascii=False).encode,
+    )
+    if as_csv:
+        writer.writeheader()
+    number = 0
+    for number, one in enumerate(targets, 1):  # the last number counts
+        if as_csv:
+            writer.writerow(invalid_fields(one))
+        else:
+            file.write(encode(invalid_fields(one)) + "\n")
+        if number % 1_000 == 0:
+            on_progress(number)
+    return number
+
+
+@contextmanager
+def _written(out: str) -> Iterator[IO[str]]:
+    """Yield the file to write. It gets its name when it is complete. Raises InvalidInput if it cannot be written."""
+    if out == STANDARD_OUTPUT:
+        yield sys.stdout
+        sys.stdout.flush()
+        return
+    path = Path(out)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        if path.is_dir():  # which would show only at the end
+            raise IsADirectoryError(EISDIR, os.strerror(EISDIR))
+        with unfinished.open("w", encoding="utf-8", newline="") as file:
+            yield file
+        unfinished.replace(path)
+    except OSError as error:
+        raise InvalidInput(f"{out} cannot be written: {error.strerror or error}.", "Name another file.") from error
+    finally:
+        with suppress(OSError):  # of the same folder
+            unfinished.unlink(missing_ok=True)
