@@ -1,11 +1,16 @@
 """Read an audience from JSON: one value a line, or an array of them."""
 
+import io
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from functools import partial
 from typing import Any, Final, NoReturn, cast
 
+import ijson
 import msgspec
+from ijson.backends.yajl2_c import basic_parse_coro  # the backend in ijson's wheels; others differ in errors and speed
 
 from dispatcher.model.errors import DECODING_ERRORS, InvalidInput
 from dispatcher.model.task import Target
@@ -63,14 +68,24 @@ def _item(value: object, rules: RowRules, text: str) -> object:
 
 _MAX_VALUE: Final = 1 << 20
 """The maximum number of characters of one value in an array. A target with its variables has a few thousand."""
-_SPACE: Final = re.compile(r"[ \t\n\r]*").match
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
-
-
-_value_at = json.JSONDecoder(parse_constant=_no_constant).raw_decode
+_PIECE: Final = 1 << 13
+"""The number of characters that are parsed at a time; all values in them are in memory."""
+_MAX_DEPTH: Final = 500
+"""The maximum nesting of a value. A target's variables have at most 32 levels."""
+_MARK: Final = "\ufdd0"
+"""Replaces what the parser would refuse with the whole file, or change to a question mark. Unicode has no such
+character."""
+_mark: Final = re.compile(
+    r"[\udc80-\udcff]"  # a byte that is not UTF-8
+    r"|((?<!\\)(?:\\\\)*)\\u[dD][89abAB]..(?!$|\\$|\\u$|\\u[dD](?:$|[c-fC-F]))"  # \ud83c: half a character
+).sub
+_reason: Final = re.compile(r"error: (.*?)\.?(?:\n|\\n|$)").search
+_REASONS: Final = {
+    "premature EOF": "the array is not closed",
+    "after array element, I expect ',' or ']'": "there is no ',' or ']' after a value",
+    "trailing garbage": "there is text after the end of the array",
+}
+"""The parser's reasons in the words of an array."""
 
 
 def array_rows(source: Lines, rules: RowRules, path: str) -> tuple[Iterator[Iterator[Row]], Parse]:
@@ -79,112 +94,92 @@ def array_rows(source: Lines, rules: RowRules, path: str) -> tuple[Iterator[Iter
     Only a part of the array is in memory at a time. Raise InvalidInput at malformed JSON: the values behind it cannot
     be separated.
     """
-    return _Array(source, path).bursts(), parser(lambda item: _item(item[0], rules, item[1]))
+    return _Array(source, path).bursts(), parser(lambda row: _array_item(row[0], rules))
+
+
+def _array_item(value: object, rules: RowRules) -> object:
+    item = _item(value, rules, "")
+    return Unreadable(item.reason, json.dumps(value, ensure_ascii=False)) if isinstance(item, Unreadable) else item
 
 
 class _Array:
+    """Builds values of the events of a parser, which gets at most a line at a time: an event does not tell its line."""
+
     def __init__(self, source: Lines, path: str) -> None:
         self._source = source
         self._path = path
-        self._text = ""
-        self._at = 0
-        """Position in the text up to which values were taken."""
-        self._line = 1
-        """The line of that position."""
-        self._begun = self._any = self._closed = False
-        """Whether the opening bracket, any value, and the closing bracket were taken."""
+        self._parser = basic_parse_coro(self)
+        self._open: list[list[Any]] = []
+        """The parts of the array, and of the lists and objects in it that are not closed. The array's are not kept."""
+        self._rows: list[Row] = []
+        """The values on the line that is parsed."""
+        self._line = self._begun = 1
+        """The line that is parsed, and the line on which the last value that is a list or an object begins."""
+        self._length = 0
+        """The number of characters in the lines since the last value."""
 
     def bursts(self) -> Iterator[Iterator[Row]]:
         """Yield the values that are available at once, and wait for more after each burst."""
-        while not self._closed:
-            if not self._more():
-                self._fail_at_end()
-            yield self._burst()
-        self._check_rest()
+        while text := self._source.text():
+            yield self._burst(text)
+        self._parse(self._parser.close)
 
-    def _burst(self) -> Iterator[Row]:
-        while not self._closed:
-            value = self._next()
-            if value is not None:
-                yield value
-            elif not (self._source.text_present() and self._more()):
-                return
+    def _burst(self, text: str) -> Iterator[Row]:
+        while text:
+            for line in iter(partial(io.StringIO(text).readline, _PIECE), ""):
+                marked = line if line.isascii() and "\\u" not in line else _mark(rf"\1{_MARK}", line)
+                self._parse(self._parser.send, marked.encode())
+                self._check_length(line)
+                yield from self._rows
+                self._rows.clear()
+                self._line += line.endswith("\n")
+            text = self._source.text() if self._source.text_present() else ""
 
-    def _more(self) -> bool:
-        """Wait for more text; False at the end."""
-        text = self._source.text()
-        self._text, self._at = self._text[self._at :] + text, 0
-        return bool(text)
-
-    def _next(self) -> Row | None:
-        """Return the next value that is followed by its comma or bracket; None if more text is needed."""
-        start = self._skip(self._at)
-        if not self._begun:
-            self._begun, start = True, self._skip(start + 1)
-        if not self._any and self._text[start : start + 1] == "]":
-            self._close(start)
-            return None
-        self._move(start)
+    def _parse(self, step: Callable[..., object], *data: bytes) -> None:
         try:
-            value, end = _value_at(self._text, start)
-        except (ValueError, RecursionError) as error:
-            self._check_incomplete(error)
-            return None
-        stop = self._skip(end)
-        if stop == len(self._text):
-            return None
-        if self._text[stop] not in ",]":
-            self._fail("there is no ',' or ']' after a value", stop)
-        self._any, row = True, (self._line, (value, self._text[start:end]))
-        if self._text[stop] == "]":
-            self._close(stop)
-        else:
-            self._move(stop + 1)
-        return row
+            step(*data)
+        except UnicodeError:
+            self._fail(r"a text has half a character, \udc00 to \udfff", self._line)
+        except (ijson.JSONError, ValueError, ArithmeticError) as error:  # ValueError and the last: of numbers
+            match = _reason(str(error))
+            reason = match[1] if match else str(error)
+            self._fail(_REASONS.get(reason, reason), self._line)
 
-    def _skip(self, at: int) -> int:
-        match = _SPACE(self._text, at)
-        assert match is not None
-        return match.end()
+    def _check_length(self, line: str) -> None:
+        self._length = 0 if self._rows else self._length + len(line.strip())
+        if self._length > _MAX_VALUE:
+            begun = self._begun if len(self._open) > 1 else self._line
+            self._fail(f"no value of at most {_MAX_VALUE:,} characters begins here", begun)
 
-    def _move(self, at: int) -> None:
-        self._line += self._text.count("\n", self._at, at)
-        self._at = at
+    def send(self, event: tuple[str, Any]) -> None:
+        """Take an event of the parser."""
+        kind, value = event
+        if kind in ("start_map", "start_array"):
+            self._begin()
+            return
+        line = self._line
+        if kind in ("end_map", "end_array"):
+            line, value = self._begun, self._open.pop()
+            if kind == "end_map":
+                value = dict(zip(value[::2], value[1::2], strict=True))
+        elif isinstance(value, str):
+            value = value.replace(_MARK, "\udcff")
+        elif isinstance(value, Decimal):
+            value = float(value)
+        if len(self._open) > 1:
+            self._open[-1].append(value)
+        elif self._open:
+            self._rows.append((line, (value,)))
 
-    def _close(self, at: int) -> None:
-        self._closed = True
-        self._move(at + 1)
+    def _begin(self) -> None:
+        if len(self._open) == 1:
+            self._begun = self._line
+        self._open.append([])
+        if len(self._open) > _MAX_DEPTH:
+            self._fail("a value is nested too deeply", self._begun)
 
-    def _check_incomplete(self, error: Exception) -> None:
-        """Raise InvalidInput if the text cannot become a value, whatever follows it."""
-        if isinstance(error, RecursionError):
-            self._fail("a value is nested too deeply", self._at)
-        if len(self._text) - self._at > _MAX_VALUE:
-            reason = f"no value of at most {_MAX_VALUE:,} characters begins here"
-            self._fail(f"{reason} ({_reason(error)})", self._at)
-
-    def _fail_at_end(self) -> NoReturn:
-        if self._text[self._at :].strip():
-            try:
-                _value_at(self._text, self._at)
-            except ValueError as error:
-                self._fail(_reason(error), getattr(error, "pos", self._at))
-        self._fail("the array is not closed", len(self._text))
-
-    def _check_rest(self) -> None:
-        while self._skip(self._at) == len(self._text):
-            self._move(len(self._text))
-            if not self._more():
-                return
-        self._fail("there is text after the end of the array", self._skip(self._at))
-
-    def _fail(self, reason: str, at: int) -> NoReturn:
-        line = self._line + self._text.count("\n", self._at, at)
+    def _fail(self, reason: str, line: int) -> NoReturn:
         raise InvalidInput(
             f"targets: {self._path} is not JSON from line {line:,} on: {reason}.",
             "Correct the file, or write one value a line (a .jsonl), of which only the wrong lines are refused.",
         )
-
-
-def _reason(error: Exception) -> str:
-    return str(getattr(error, "msg", error))

@@ -100,6 +100,7 @@ def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
         ("a.csv", "token\none\ntwo,2\n", [(3, "two,2")]),
         ("a.csv", 'token\n"one"\n"two" 2\nthree\n"four', [(3, ""), (5, "")]),
         ("a.json", '[\n"one",\n7,\n{"n": 1}, "",\nnull]', [(3, "7"), (4, '{"n": 1}'), (4, ""), (5, "null")]),
+        ("a.json", '["\\ud83c",\n{"target":\n"b b"\n}, "\\\\ud83c"]', [(1, "\\udcff"), (2, "b b")]),
         ("a.jsonl", '"one"\n{broken\n[1]\n{"name": 1}\n', [(2, "{broken"), (3, "[1]"), (4, '{"name": 1}')]),
     ],
 )  # fmt: skip
@@ -114,6 +115,7 @@ def test_bad_lines_are_refused_with_their_line(
     [
         ("a.txt", b"one\n\xff\xfe\ntwo\n", 2, "one that cannot be printed"),
         ("a.csv", b"target,name\none,Jos\xe9\ntwo,Ann\nthree,\n", 2, "text that is not UTF-8: save the file as UTF-8"),
+        ("a.json", b'["one",\n{"target": "\xff", "n": "Jos\xe9"}, "two"]', 2, "one that cannot be printed"),
         (
             "a.csv",
             b"target\none\n%b\ntwo\n" % (b"x" * 200_000),
@@ -121,7 +123,7 @@ def test_bad_lines_are_refused_with_their_line(
             "the line is not CSV: field larger than field limit (131072)",
         ),
     ],
-    ids=["target", "variables", "line"],
+    ids=["target", "variables", "array", "line"],
 )
 def test_a_line_that_cannot_be_read_is_refused_and_the_others_are_not(
     tmp_path: Path, name: str, data: bytes, line: int, reason: str
@@ -191,11 +193,12 @@ NOT_JSON = "not JSON from line"
         ("a.csv", f'token,n\none,1\ntwo,"Ada\n{LONG * 20}\n', f"{NOT_CLOSED} 3 is not closed"),
         ("a.json", '["one",\n"two"', f"{NOT_JSON} 2 on: the array is not closed"),
         ("a.json", "[", f"{NOT_JSON} 1 on: the array is not closed"),
-        ("a.json", '["one",\n]', f"{NOT_JSON} 2 on: Expecting value"),
+        ("a.json", '["one",\n]', f"{NOT_JSON} 2 on: unallowed token at this point in JSON text"),
         ("a.json", '["one"\n"two"]', f"{NOT_JSON} 2 on: there is no ',' or ']' after a value"),
         ("a.json", '["one"]\n["two"]', f"{NOT_JSON} 2 on: there is text after the end"),
-        ("a.json", '["one",\n{"target": "two", "n": NaN}]', f"{NOT_JSON} 2 on: NaN is no JSON"),
-        ("a.json", '["one",\n{"target": "two]', f"{NOT_JSON} 2 on: Unterminated string"),
+        ("a.json", '["one",\n{"target": "two", "n": NaN}]', f"{NOT_JSON} 2 on: invalid char in json text"),
+        ("a.json", '["one",\n{"target": "two]', f"{NOT_JSON} 2 on: the array is not closed"),
+        ("a.json", '["one",\n"\\udf89"]', f"{NOT_JSON} 2 on: a text has half a character"),
         ("a.json", f'["one",\n"{"x" * 2_000_000}"]', f"{NOT_JSON} 2 on: no value of at most 1,048,576 characters"),
         ("a.json", '["one", ' + "[" * 100_000, f"{NOT_JSON} 1 on: a value is nested too deeply"),
         ("a.txt", '[\n"one"\n]\n', r"begins as JSON does. Name it \.json"),
