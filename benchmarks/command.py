@@ -11,10 +11,10 @@ from benchmarks.measured import Benchmark, chunk_option, measured, number_option
 from benchmarks.results.measures import COMMANDS, measure_all
 from benchmarks.results.page import write_page
 from dispatcher.model.errors import FairlaneError
-from fairlane.cli.base.connect import settings_of
 from fairlane.cli.base.exit_codes import FAILURE
 from fairlane.cli.base.groups import CommandGroup
 from fairlane.cli.base.output import Output, output_option, say
+from fairlane.cli.base.settings import settings_of
 
 
 @click.group(cls=CommandGroup)

@@ -8,8 +8,8 @@ import click
 
 from benchmarks.results.spread import spread
 from dispatcher.model import values
-from fairlane.cli.base.connect import settings_of
 from fairlane.cli.base.output import Output, output_option, say
+from fairlane.cli.base.settings import settings_of
 
 if TYPE_CHECKING:
     from fairlane.settings import Settings

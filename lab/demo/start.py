@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from dispatcher.model.errors import InvalidInput
-from fairlane.cli.base.connect import options_in, settings_of
+from fairlane.cli.base.settings import options_in, settings_of
 from fairlane.cli.base.steps import steps
 from fairlane.screen.console import console_of
 from fairlane.settings import Settings, Sources

@@ -15,8 +15,8 @@ from estate.moves.runner import MoveProgress, MoveRunner, MoveState, reload_topi
 from estate.plans.balance import Goal, Move, MovePlan, WeightedBundle, hot_bundles, loads_of, plan_balance
 from estate.plans.placement import parse_range, split_point
 from fairlane.cli.base import exit_codes
-from fairlane.cli.base.connect import settings_of
 from fairlane.cli.base.output import Output, say
+from fairlane.cli.base.settings import settings_of
 from fairlane.settings import Settings
 
 

@@ -10,9 +10,9 @@ from rich.text import Text
 
 from dispatcher.model.values import percent
 from estate.view import EstateView, EstateViewer, Row
-from fairlane.cli.base.connect import settings_of
 from fairlane.cli.base.exit_codes import FAILURE, OK
 from fairlane.cli.base.output import Output
+from fairlane.cli.base.settings import settings_of
 from fairlane.screen.console import GREEN, ORANGE, RED
 from fairlane.screen.fields import Kind
 from fairlane.screen.table import Column, record_of, table_of

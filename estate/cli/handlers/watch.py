@@ -13,9 +13,9 @@ from dispatcher.wire.topics import TASK_PATTERN, topics_of_lane
 from estate.capture import quick_client, take_capture
 from estate.guard.process import run_guard
 from estate.rules.incidents import Incident
-from fairlane.cli.base.connect import settings_of
 from fairlane.cli.base.exit_codes import OK
 from fairlane.cli.base.output import say
+from fairlane.cli.base.settings import settings_of
 from fairlane.settings import Settings
 from fairlane.worker.process.stop_signal import stop_on_signals
 

@@ -6,8 +6,8 @@ from dataclasses import asdict
 import click
 
 from backends.extras import require_packages
-from fairlane.cli.base.connect import options_in, settings_of
 from fairlane.cli.base.output import Output, say
+from fairlane.cli.base.settings import options_in, settings_of
 from fairlane.settings import explain_settings
 from producers.publish.tuning import FIXED, ProducerNeeds, tune
 

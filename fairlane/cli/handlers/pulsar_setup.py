@@ -8,9 +8,9 @@ import click
 from backends.pulsar.provision import provision as provision_pulsar
 from backends.system_clock import SystemClock
 from fairlane.checks.doctor import examine
-from fairlane.cli.base.connect import settings_of
 from fairlane.cli.base.exit_codes import FAILURE, OK
 from fairlane.cli.base.output import Output, say
+from fairlane.cli.base.settings import settings_of
 from fairlane.floors import PROVISION, loaded
 
 

@@ -7,9 +7,9 @@ import click
 
 from backends.redis.epochs import Epoch, Epochs
 from backends.redis.view import open_view
-from fairlane.cli.base.connect import settings_of
 from fairlane.cli.base.exit_codes import REFUSED
 from fairlane.cli.base.output import Output, confirm, say
+from fairlane.cli.base.settings import settings_of
 from fairlane.cli.handlers.view import epoch_fields
 from fairlane.worker import rebuild_by_hand as by_hand
 

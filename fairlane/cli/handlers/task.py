@@ -14,10 +14,11 @@ from dispatcher.model.errors import InvalidInput
 from dispatcher.model.values import counted, is_object, percent
 from dispatcher.model.view import TaskView
 from fairlane.cli.base import progress
-from fairlane.cli.base.connect import client_of, settings_of
+from fairlane.cli.base.connect import client_of
 from fairlane.cli.base.exit_codes import FAILURE
 from fairlane.cli.base.json_option import parse_object
 from fairlane.cli.base.output import Output, say
+from fairlane.cli.base.settings import settings_of
 from fairlane.cli.handlers.why import due_text, go_text, say_error
 from fairlane.screen.render import tasks_table, trials
 

@@ -11,8 +11,8 @@ from backends.redis.skipped_records import SkippedRecord, SkippedRecords
 from backends.redis.view import open_view
 from backends.redis.workers import Workers
 from dispatcher.model.view import WorkerBeat
-from fairlane.cli.base.connect import settings_of
 from fairlane.cli.base.output import Output
+from fairlane.cli.base.settings import settings_of
 from fairlane.screen.render import workers_table
 
 MAX_SHOWN = 10

@@ -3,7 +3,7 @@
 import click
 
 from fairlane.cli.base.arguments import named_values
-from fairlane.cli.base.connect import settings_of
+from fairlane.cli.base.settings import settings_of
 from fairlane.worker.process.process import run_workers
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from fairlane.cli.base.connect import settings_of
 from fairlane.cli.base.output import Output, say
+from fairlane.cli.base.settings import settings_of
 from lab.fake.certificates import TlsFiles, make_tls_files
 from lab.fake.making import KEY_ID, STREAMS, TEAM_ID, make_apns, make_fcm
 from lab.fake.messages import FakeProvider

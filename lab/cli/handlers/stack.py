@@ -4,9 +4,9 @@ from typing import Any
 
 import click
 
-from fairlane.cli.base.connect import options_in, settings_of
 from fairlane.cli.base.exit_codes import FAILURE, OK
 from fairlane.cli.base.output import Output, say
+from fairlane.cli.base.settings import options_in, settings_of
 from fairlane.cli.base.steps import steps
 from fairlane.settings import Settings, Sources
 from lab.stack.estate.shape import EstateRequest, EstateShape

@@ -5,8 +5,8 @@ from typing import Any
 
 import click
 
-from fairlane.cli.base.connect import settings_of
 from fairlane.cli.base.output import Output, say
+from fairlane.cli.base.settings import settings_of
 from fairlane.floors import loaded
 from spark_jobs.cli.options import require_spark
 from spark_jobs.ingest.left import abandon as end_incomplete

@@ -10,8 +10,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from backends.system_clock import SystemClock
-from fairlane.cli.base.connect import settings_of
 from fairlane.cli.base.output import Output
+from fairlane.cli.base.settings import settings_of
 from fairlane.screen.table import section_of
 from spark_jobs.backlog.facts import ReportOptions
 from spark_jobs.backlog.job import report as make_report

@@ -8,8 +8,8 @@ import click
 
 from backends.system_clock import SystemClock
 from dispatcher.model.values import counted
-from fairlane.cli.base.connect import settings_of
 from fairlane.cli.base.output import Output, say
+from fairlane.cli.base.settings import settings_of
 from fairlane.worker.process.stop_signal import stop_on_signals
 from spark_jobs.cli.handlers.spark_session import spark_session
 from spark_jobs.journal.compact import CompactOptions

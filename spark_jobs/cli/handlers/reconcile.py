@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dispatcher.model.errors import FairlaneError, NotFound
 from dispatcher.wire.outcome import OUTCOME_NAMES
-from fairlane.cli.base.connect import settings_of
 from fairlane.cli.base.exit_codes import FAILURE
 from fairlane.cli.base.output import Output, say
+from fairlane.cli.base.settings import settings_of
 from fairlane.settings import Settings
 from producers.client import PushClient
 from producers.files.audience_rows import RowRules

@@ -11,8 +11,8 @@ from backends.pulsar.client import topics
 from backends.redis.backlog import BacklogReader
 from backends.redis.view import open_view
 from backends.system_clock import SystemClock
-from fairlane.cli.base.connect import settings_of
 from fairlane.cli.base.output import Output, say
+from fairlane.cli.base.settings import settings_of
 from fairlane.settings import Settings
 from fairlane.worker.process.stop_signal import stop_on_signals
 from spark_jobs.backlog.snapshot_files import FileSettings, SnapshotFiles

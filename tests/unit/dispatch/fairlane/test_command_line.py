@@ -40,6 +40,7 @@ READING = (
     "import producers.client, fairlane.cli.handlers.task, fairlane.cli.handlers.why, fairlane.cli.handlers.service"
 )
 """Looks at tasks and changes nothing."""
+WORKER = "import fairlane.cli.main, fairlane.cli.commands.worker, fairlane.cli.handlers.worker"
 
 
 def test_help_names_every_command_and_exit_code(cli: CommandLine) -> None:
@@ -53,8 +54,8 @@ def test_help_names_every_command_and_exit_code(cli: CommandLine) -> None:
 
 @pytest.mark.parametrize(
     ("code", "heavy"),
-    [(HELP, HEAVY), (HELP_OF_ANY_COMMAND, SERVERS), (READING, PULSAR)],
-    ids=["help", "help of any command", "reading"],
+    [(HELP, HEAVY), (HELP_OF_ANY_COMMAND, SERVERS), (READING, PULSAR), (WORKER, {"producers.client", "rich"})],
+    ids=["help", "help of any command", "reading", "worker"],
 )
 def test_only_what_is_needed_is_loaded(code: str, heavy: set[str]) -> None:
     """Help takes 0.15 s because of this, and 0.5 s if it loads what the command itself needs."""
