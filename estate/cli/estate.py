@@ -5,9 +5,8 @@ from pathlib import Path
 import click
 
 from fairlane.cli.base.arguments import seconds_between
-from fairlane.cli.base.completion import task_ids
 from fairlane.cli.base.groups import Noun
-from fairlane.cli.base.options import with_options
+from fairlane.cli.base.options import task_ids, with_options
 from fairlane.cli.base.output import output_option
 
 _MOVES = "estate.cli.handlers.moves"

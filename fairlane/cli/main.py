@@ -13,7 +13,6 @@ from dispatcher.model.errors import FairlaneError
 from fairlane import floors
 from fairlane.cli.base import exit_codes
 from fairlane.cli.base.groups import CommandGroup
-from fairlane.cli.base.invocation import options_of
 from fairlane.cli.base.output import say
 from fairlane.logging import masked
 from fairlane.public_names import hidden_package
@@ -103,6 +102,28 @@ CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "show_default": True}
 def cli(ctx: click.Context, /, **given: Any) -> None:
     """Fairlane dispatches mass push notifications by priority: one lane per task, one capacity shared by quota."""
     ctx.obj = options_of(**given)
+
+
+def options_of(
+    config: str | None,
+    log_level: str | None,
+    *,
+    log_json: bool | None,
+    pulsar_url: str | None,
+    pulsar_admin_url: str | None,
+    redis_url: str | None,
+) -> dict[str, Any]:
+    """Return the options as settings, nested by group, without those that were not given."""
+    named: dict[str, dict[str, Any]] = {
+        "pulsar": {"url": pulsar_url, "admin_url": pulsar_admin_url},
+        "redis": {"url": redis_url},
+        "log": {"level": log_level, "json": log_json},
+    }
+    groups = {
+        group: {name: value for name, value in given.items() if value is not None} for group, given in named.items()
+    }
+    top = {} if config is None else {"config": config}
+    return {**top, **{group: given for group, given in groups.items() if given}}
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

@@ -11,8 +11,8 @@ from pathlib import Path
 import click
 
 from dispatcher.model.errors import InvalidInput
+from fairlane.cli.base.progress import steps
 from fairlane.cli.base.settings import options_in, settings_of
-from fairlane.cli.base.steps import steps
 from fairlane.screen.console import console_of
 from fairlane.settings import Settings, Sources
 from fairlane.worker.process.stop_signal import interrupted_by

@@ -2,8 +2,8 @@
 
 import click
 
-from fairlane.cli.base.completion import task_ids
 from fairlane.cli.base.groups import Declared
+from fairlane.cli.base.options import task_ids
 from fairlane.cli.base.output import output_option
 from spark_jobs.cli.options import require_spark, source_options, spark_options, tables_option
 

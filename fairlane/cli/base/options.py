@@ -1,4 +1,4 @@
-"""Groups of options that several commands have."""
+"""Options and arguments that several commands have, and completion of names that the servers know."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -6,9 +6,24 @@ from typing import Any, TypeVar
 import click
 
 from dispatcher.model.tier import Tier
-from fairlane.cli.base.completion import app_names, channel_names
+from fairlane.floors import loaded
 
 F = TypeVar("F", bound=Callable[..., Any])
+Complete = Callable[[click.Context, click.Parameter, str], list[str]]
+
+
+def _known(read: str) -> Complete:
+    """Return a completion. read: the function of `handlers.names` that returns the names."""
+
+    def complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+        names: list[str] = loaded(f"fairlane.cli.handlers.names:{read}")(ctx, incomplete)
+        return names
+
+    return complete
+
+
+task_ids, channel_names, app_names = map(_known, ("task_ids", "channel_names", "app_names"))
+task_argument = click.argument("task_id", metavar="ID", shell_complete=task_ids)
 
 
 def with_options(*options: Callable[[Any], Any]) -> Callable[[F], F]:

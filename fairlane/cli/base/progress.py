@@ -1,5 +1,6 @@
 """Progress of commands, on stderr."""
 
+import time
 from collections.abc import Callable, Iterator, Sized
 from contextlib import contextmanager
 
@@ -91,3 +92,22 @@ def waiting(task: str) -> Iterator[Callable[[TaskView], None]]:
             bar.update(line, total=view.targets.total or None, completed=done, figures=figures)
 
         yield show
+
+
+@contextmanager
+def steps() -> Iterator[Callable[[str], None]]:
+    """Yield a function to call at the start of each step; a terminal also shows the elapsed seconds."""
+    live, began = progress_lines(has_bar=False), time.monotonic()
+    console = live.console
+
+    def step(message: str) -> None:
+        console.print(f"[{time.monotonic() - began:5.1f} s] {message}", markup=False)
+        if console.is_terminal:
+            live.update(running, description=message)
+
+    if not console.is_terminal:
+        yield step
+        return
+    with live:
+        running = live.add_task("", figures="")
+        yield step

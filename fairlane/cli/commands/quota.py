@@ -3,8 +3,8 @@
 import click
 
 from dispatcher.model.pools import CapUnit
-from fairlane.cli.base.completion import app_names, channel_names
 from fairlane.cli.base.groups import Noun
+from fairlane.cli.base.options import app_names, channel_names
 from fairlane.cli.base.output import output_option
 from fairlane.cli.commands.changes import HANDLERS, Change, cap_argument, dry_run_options
 

@@ -5,9 +5,8 @@ from collections.abc import Callable
 import click
 
 from fairlane.cli.base.arguments import MOMENT
-from fairlane.cli.base.completion import app_names, channel_names, task_ids
 from fairlane.cli.base.groups import Noun
-from fairlane.cli.base.options import F, with_options
+from fairlane.cli.base.options import F, app_names, channel_names, task_ids, with_options
 from fairlane.cli.base.output import output_option, rows_option
 from producers.outcomes.letter_rows import STATES
 

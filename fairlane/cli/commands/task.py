@@ -5,9 +5,8 @@ import click
 from dispatcher.model.tier import Tier
 from dispatcher.model.view import STATES
 from fairlane.cli.base.arguments import DURATION, TIME, Assignment
-from fairlane.cli.base.completion import app_names, channel_names, task_argument, task_ids
 from fairlane.cli.base.groups import Noun
-from fairlane.cli.base.options import task_filters, with_options
+from fairlane.cli.base.options import app_names, channel_names, task_argument, task_filters, task_ids, with_options
 from fairlane.cli.base.output import output_option, rows_option
 from fairlane.cli.commands.changes import limit_option
 from producers.control.task_changes import LIVE_STATES

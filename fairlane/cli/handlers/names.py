@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import click
 
-from fairlane.cli.base.invocation import options_of
+from fairlane.cli.main import options_of
 from fairlane.figures.usage import apps, channels
 from fairlane.logging import configure_logging
 from fairlane.settings import load_settings

@@ -2,21 +2,18 @@
 
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
-from backends.text_files import read_text
 from dispatcher.channels.names import sends_nothing
-from dispatcher.model.errors import InvalidInput
-from dispatcher.model.values import counted, is_object, percent
+from dispatcher.model.values import counted, percent
 from dispatcher.model.view import TaskView
 from fairlane.cli.base import progress
 from fairlane.cli.base.connect import client_of
 from fairlane.cli.base.exit_codes import FAILURE
-from fairlane.cli.base.json_option import parse_object
+from fairlane.cli.base.json_option import read_message
 from fairlane.cli.base.output import Output, say
 from fairlane.cli.base.settings import settings_of
 from fairlane.cli.handlers.why import due_text, go_text, say_error
@@ -121,22 +118,3 @@ def edit(ctx: click.Context, output: Output, task_id: str, message: str) -> None
     if output.as_json:
         output.emit_record({"id": task_id, "edit": made.number, "latest": made.latest})
     say(report)
-
-
-def read_message(text: str) -> Any:
-    """Parse the option: a JSON object, a file that contains one (or a text), or a text. Raises InvalidInput."""
-    if is_object(text):
-        return parse_object(text, "message: --message")
-    is_json = text.lower().endswith(".json")
-    try:
-        is_file = len(text) < 4_096 and "\n" not in text and Path(text).is_file()
-    except OSError:
-        is_file = False
-    if not is_file and is_json:
-        raise InvalidInput(f"message: there is no file {text}.", "Name a JSON file, or give the message itself.")
-    if not is_file:
-        return text.removeprefix("\ufeff")
-    content = read_text(text, "message:", "Name a text or JSON file in UTF-8.").strip()
-    if not content:
-        raise InvalidInput(f"message: {text} is empty.", "Name a text or JSON file.")
-    return parse_object(content, f"message: {text}") if is_json or is_object(content) else content

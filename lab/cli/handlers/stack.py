@@ -6,8 +6,8 @@ import click
 
 from fairlane.cli.base.exit_codes import FAILURE, OK
 from fairlane.cli.base.output import Output, say
+from fairlane.cli.base.progress import steps
 from fairlane.cli.base.settings import options_in, settings_of
-from fairlane.cli.base.steps import steps
 from fairlane.settings import Settings, Sources
 from lab.stack.estate.shape import EstateRequest, EstateShape
 from lab.stack.launch import StackOptions

@@ -12,8 +12,7 @@ from backends.text_files import MAX_BYTES
 from consumers.delivery.push.credentials import CredentialSource
 from dispatcher.channels.specs import SPECS
 from dispatcher.model.errors import InvalidInput, NotFound
-from fairlane.cli.base.json_option import read_object
-from fairlane.cli.handlers.task import read_message
+from fairlane.cli.base.json_option import read_message, read_object
 from fairlane.settings import load_settings
 from lab.fake.rules import load_rules
 from lab.simulator.scenario.library import find

@@ -11,7 +11,7 @@ from dispatcher.model.errors import InvalidInput
 from dispatcher.model.values import parse_duration_s
 from fairlane.cli.base import exit_codes
 from fairlane.cli.base.arguments import Assignment, named_values, parse_bytes, parse_count, parse_time
-from fairlane.cli.handlers.task import read_message
+from fairlane.cli.base.json_option import read_message
 from tests.unit.command_line import CommandLine
 
 NOW = datetime(2030, 1, 31, 12, tzinfo=UTC)
