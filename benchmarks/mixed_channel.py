@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 
-from consumers.delivery.channels.null import NullChannel
+from consumers.delivery.channels.log import NullChannel
 from dispatcher.wire.envelope import Envelope
 from dispatcher.wire.outcome import RETRY, Outcome, Report, Verdict
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.deliveries import Delivery
-from consumers.delivery.channels.null import NullChannel
+from consumers.delivery.channels.log import NullChannel
 from dispatcher.wire.envelope import Envelope
 from dispatcher.wire.outcome import Report
 

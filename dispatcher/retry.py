@@ -18,6 +18,23 @@ LONGEST_UNSENT = 3
 rounds (ATTEMPT_LIMIT) is reached after five days."""
 UNKNOWN_REASON = "unknown"
 """Beginning of the reason of a target that is given up because the provider may have taken it."""
+_FAILED = int(Outcome.FAILED)
+_OUTCOMES = frozenset(int(outcome) for outcome in Outcome)
+
+
+class Backoff(NamedTuple):
+    """The first wait, doubled each time up to the longest."""
+
+    first_s: float
+    longest_s: float
+
+    def after(self, wait_s: float) -> float:
+        """Return the wait in seconds after a wait of `wait_s`; pass 0 for the first."""
+        return min(self.longest_s, max(self.first_s, 2 * wait_s))
+
+    def nth(self, index: int) -> float:
+        """Return the wait in seconds with this index, counted from 0."""
+        return min(self.longest_s, self.first_s * 2.0 ** min(index, 30))
 
 
 class TargetState(NamedTuple):
@@ -136,7 +153,3 @@ def _attempts(envelope: Envelope, tries: int) -> str:
     if tries < envelope.max_attempts:
         return f"{ATTEMPT_LIMIT} rounds"
     return "1 attempt" if tries == 1 else f"{tries} attempts"
-
-
-_FAILED = int(Outcome.FAILED)
-_OUTCOMES = frozenset(int(outcome) for outcome in Outcome)

@@ -12,9 +12,9 @@ from backends.redis.view import open_view
 from backends.redis.workers import Workers
 from backends.settings import require_addresses
 from backends.system_clock import SystemClock
-from dispatcher.model.cap_state import CapState
 from dispatcher.model.errors import Unreachable
 from dispatcher.model.flow_pause import FlowPause
+from dispatcher.model.pools import CapState
 from dispatcher.model.task import PushTask
 from dispatcher.model.view_home import held_elsewhere
 from producers.control.foresight import Foresight

@@ -10,9 +10,9 @@ import msgspec
 from backends.redis.client import lua_folder
 from backends.redis.view import RedisView
 from dispatcher.analysis.send_errors import SendError
-from dispatcher.analysis.why import NO_PULSAR, PROVIDER
-from dispatcher.model.cap_state import CapState, cap_state
+from dispatcher.analysis.task_times import NO_PULSAR, PROVIDER
 from dispatcher.model.errors import FairlaneError, Refused
+from dispatcher.model.pools import CapState, cap_state
 from dispatcher.wire.lease import (
     DUE_AGAIN_MS,
     SPARED_MS,

@@ -27,8 +27,7 @@ from fairlane.cli.base.exit_codes import MEANINGS
 from fairlane.cli.main import COMMANDS, cli
 from fairlane.figures.signals import Signals, TierSignals
 from fairlane.settings import Settings
-from fairlane.worker.report.flow_metrics import FlowCollector
-from fairlane.worker.report.metrics import CallTimes, EngineCollector, ServiceCollector
+from fairlane.worker.report.metrics import CallTimes, EngineCollector, FlowCollector, ServiceCollector
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "reference"
 MADE = "<!-- Written by scripts/reference.py. Edit the code's texts, then run it again. -->"

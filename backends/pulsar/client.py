@@ -14,8 +14,8 @@ from backends.addresses import Address
 from backends.background_calls import BackgroundCalls
 from backends.pulsar.admin import PROVISION, RIGHTS, WAIT
 from backends.settings import PulsarSettings
-from dispatcher.backoff import Backoff
 from dispatcher.model.errors import FairlaneError, InvalidInput, NotFound, Refused, Unreachable
+from dispatcher.retry import Backoff
 from dispatcher.wire.topics import Topics
 
 Answer = TypeVar("Answer")

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dispatcher.wire.retention import DAY_MS, RECORDS_KEPT_MS
+from dispatcher.model.task import DAY_MS, RECORDS_KEPT_MS
 
 RETENTION_DAYS = RECORDS_KEPT_MS // DAY_MS
 """Retention of control, outcome and dead-letter records."""

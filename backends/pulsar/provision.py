@@ -20,9 +20,9 @@ from backends.pulsar.policies import (
 from backends.settings import PulsarSettings
 from dispatcher.analysis.finding import Finding, SettingRule, at_least, is_word
 from dispatcher.model.errors import FairlaneError, NotFound, Refused
+from dispatcher.model.task import DAY_MS, TOMBSTONE_MS
 from dispatcher.model.values import listed
 from dispatcher.wire.envelope import MAX_ENVELOPE_BYTES
-from dispatcher.wire.retention import DAY_MS, TOMBSTONE_MS
 from dispatcher.wire.topics import SUBSCRIPTION, Topics
 
 _PARALLEL = 8

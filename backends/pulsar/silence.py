@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from backends.pulsar.client import let_go
-from dispatcher.backoff import Backoff
 from dispatcher.model.errors import FairlaneError
+from dispatcher.retry import Backoff
 
 CHECK_S = 5.0
 CHECKS = 4

@@ -15,7 +15,7 @@ from backends.redis.epochs import REBUILD_STEP
 from backends.redis.registry.task_rows import VIEW_FIELDS, TaskRow, Value, task_view
 from backends.redis.view import RedisView
 from backends.redis.workers import judged_beats
-from dispatcher.analysis.why import counted_of
+from dispatcher.analysis.task_times import counted_of
 from dispatcher.model.errors import NotReady
 from dispatcher.model.view import TaskView, WorkerBeat
 

@@ -7,9 +7,10 @@ into them when they are assembled.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from dispatcher.analysis.why import COVERED_MS
+from dispatcher.analysis.task_times import COVERED_MS
 from dispatcher.model.flow_pause import KEPT_MS
 from dispatcher.model.pools import WINDOW_S
+from dispatcher.model.task import TOMBSTONE_MS
 from dispatcher.model.tier import DEFAULT_TIER_WEIGHTS, MILLI, TIERS
 from dispatcher.model.view import SUSPECT_MS
 from dispatcher.model.view_form import FORM
@@ -18,7 +19,6 @@ from dispatcher.wire.control import MAIN_WRITER
 from dispatcher.wire.groups import MAX_TRIES
 from dispatcher.wire.lease import Status
 from dispatcher.wire.outcome import OUTCOME_NAMES
-from dispatcher.wire.retention import TOMBSTONE_MS
 
 BUCKET_UNIT = 1_000_000
 """One target, in the units of pool buckets."""

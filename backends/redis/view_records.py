@@ -11,6 +11,7 @@ from backends.redis.registry.task_rows import entries_of
 from backends.redis.view import ViewPart
 from dispatcher.model.errors import Malformed
 from dispatcher.model.flow_pause import FLOW_PAUSED, FlowPause
+from dispatcher.model.task import TOMBSTONE_MS
 from dispatcher.model.task_control import CONTROLS
 from dispatcher.wire.control import (
     FORMAT,
@@ -22,7 +23,6 @@ from dispatcher.wire.control import (
     Sealed,
     encode_control,
 )
-from dispatcher.wire.retention import TOMBSTONE_MS
 
 _SCAN = 1_000
 

@@ -1,13 +1,13 @@
-"""Heartbeats of the workers, and the times without any worker."""
+"""Heartbeats of the workers, the times without any worker, and the locks of jobs that one worker does for all."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import msgspec
 
 from backends.redis.client import pairs
 from backends.redis.view import ViewPart
-from dispatcher.analysis.why import TimeSpan
+from dispatcher.analysis.task_times import TimeSpan
 from dispatcher.model.errors import DECODING_ERRORS
 from dispatcher.model.view import SUSPECT_MS, WorkerBeat
 from dispatcher.model.view_form import GONE
@@ -82,3 +82,22 @@ def _judged(beat: WorkerBeat, seen_ms: int, now_ms: int) -> WorkerBeat:
         state = "lost" if now_ms - seen_ms > LOST_MS else "suspect"
     rate = 0.0 if state in GONE else beat.rate
     return msgspec.structs.replace(beat, state=state, rate=rate, seen_ms=seen_ms)
+
+
+class JobLocks(ViewPart):
+    """Takes, renews and releases the locks. Every method raises Unreachable if Redis cannot be reached."""
+
+    def hold(
+        self, names: Sequence[str], owner: str, ttl_ms: int, limit: int, overdue: Collection[str]
+    ) -> dict[str, str]:
+        """Renew the owner's locks and take free ones, in one atomic call. Return the owner of each lock held, by name.
+
+        Free locks are taken in the order of `names` until the owner holds `limit`; those in `overdue` are taken
+        regardless of the limit.
+        """
+        answer = self._view.call("hold_job_locks", owner, ttl_ms, limit, len(names), *names, *overdue)
+        return {name.decode(): holder.decode() for name, holder in pairs(answer)}
+
+    def release(self, names: Sequence[str], owner: str) -> None:
+        """Release those of the named locks that the owner holds."""
+        self._view.call("release_job_locks", owner, *names)

@@ -10,7 +10,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from consumers.delivery.channels.null import NullChannel
+from consumers.delivery.channels.log import NullChannel
 from dispatcher.wire.envelope import Envelope
 from dispatcher.wire.outcome import RETRY, SENT, Outcome, Report, Verdict
 

@@ -15,7 +15,7 @@ from dispatcher.model.errors import FairlaneError, InvalidInput
 from dispatcher.ports import AnyChannel
 
 BUILT_IN = {
-    "null": "consumers.delivery.channels.null:NullChannel",
+    "null": "consumers.delivery.channels.log:NullChannel",
     "log": "consumers.delivery.channels.log:LogChannel",
     "http": "consumers.delivery.channels.http:HttpChannel",
     "fcm": "consumers.delivery.push.channel:fcm_channel",

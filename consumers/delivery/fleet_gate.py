@@ -1,16 +1,18 @@
-"""The gate of a worker's flows: pauses that any worker or an operator made, and what this worker has just met."""
+"""The gate of a worker's flows: pauses that any worker or an operator made, and what this worker has just met. Where a
+flow has a cap, its requests wait at a door.
+"""
 
+import asyncio
 import math
 import queue
 import threading
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
 import msgspec
 
-from consumers.delivery.waiting_requests import WaitingRequests
 from dispatcher.channels.guards.door import Door, Doors, Load
 from dispatcher.channels.guards.storm_guard import StormGuard
 from dispatcher.channels.guards.trouble import RECHECKED_AFTER_S, Breaker, Trouble
@@ -19,12 +21,71 @@ from dispatcher.clock import Clock
 from dispatcher.model.flow_pause import FlowPause, PauseKind, flow_parts
 from dispatcher.wire.lease import Pace
 
+PATIENCE_S = 1.0
+"""How long requests wait beyond what is granted, such as those that a stall has left behind."""
+LONGEST_WAIT_S = 0.05
+SHORTEST_WAIT_S = 0.0005
+"""Bounds of the time between two looks at the door."""
 ENDS_AGAIN_S = 60.0
 """How long this worker does not end another pause of a flow for its new credential: another worker may lack it."""
 LIMITED_S = 2.0
 """How long a flow that sends too fast is closed here, until the fleet has halved its rate or paused it."""
 BLAMED = (PauseKind.CREDENTIALS, PauseKind.SUSPECT)
 """Kinds of pauses that new credentials end."""
+
+
+class _Waiting(NamedTuple):
+    """A request that waits at the door."""
+
+    future: "asyncio.Future[bool]"
+    since_s: float
+    until_s: float
+
+
+class WaitingRequests:
+    """The requests of one flow that wait, first come, first served. One timer serves all of them."""
+
+    def __init__(self, wait_s: Callable[[float], float], left: Callable[[float], float], clock: Clock) -> None:
+        """`wait_s`: called with the monotonic time; returns how long the next request must wait, 0 if it leaves now.
+        `left`: called with that time; returns how many may leave under the grants so far."""
+        self._wait_s = wait_s
+        self._left = left
+        self._clock = clock
+        self._queue: deque[_Waiting] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def enter(self, until_s: float) -> bool:
+        """Wait until the request may leave, at most until a monotonic time. Return whether it may."""
+        now_s = self._clock.monotonic_s()
+        if not self._queue and self._wait_s(now_s) <= 0.0:
+            return True
+        loop = asyncio.get_running_loop()
+        waiting = _Waiting(loop.create_future(), now_s, until_s)
+        self._queue.append(waiting)
+        if self._timer is None:
+            self._timer = loop.call_later(SHORTEST_WAIT_S, self._serve, loop)
+        return await waiting.future
+
+    def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Let requests leave, and send away those that have waited too long."""
+        self._timer = None
+        queue, now_s = self._queue, self._clock.monotonic_s()
+        while queue:
+            first = queue[0]
+            if first.future.done():  # its call was cancelled
+                queue.popleft()
+            elif now_s >= first.until_s or self._is_left_behind(first, now_s):
+                queue.popleft().future.set_result(False)
+            elif (wait_s := self._wait_s(now_s)) <= 0.0:
+                queue.popleft().future.set_result(True)
+            else:
+                bounded_s = min(max(wait_s, SHORTEST_WAIT_S), LONGEST_WAIT_S)
+                self._timer = loop.call_later(bounded_s, self._serve, loop)
+                return
+
+    def _is_left_behind(self, first: _Waiting, now_s: float) -> bool:
+        """Return whether the first has waited long, and less is granted than waits."""
+        return now_s >= first.since_s + PATIENCE_S and len(self._queue) > self._left(now_s) + 0.5
 
 
 class Renewed(NamedTuple):

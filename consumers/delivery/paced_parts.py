@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from consumers.delivery.fleet_gate import FleetGate
+from consumers.delivery.fleet_gate import LONGEST_WAIT_S, SHORTEST_WAIT_S, FleetGate
 from consumers.delivery.pending import CallPart
-from consumers.delivery.waiting_requests import LONGEST_WAIT_S, SHORTEST_WAIT_S
 from dispatcher.channels.guards.door import Load
 from dispatcher.clock import Clock
 from dispatcher.model.flow_pause import flow_name

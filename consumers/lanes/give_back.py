@@ -8,9 +8,9 @@ from typing import Any
 
 from backends.pulsar.client import ignore
 from consumers.lanes.background import Background
-from dispatcher.backoff import Backoff
 from dispatcher.model.errors import FairlaneError
 from dispatcher.ports import Done
+from dispatcher.retry import Backoff
 from dispatcher.wire.envelope import Envelope
 
 _log = logging.getLogger(__name__)

@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dispatcher.backoff import Backoff
 from dispatcher.clock import Clock
 from dispatcher.ports import Delivery, LaneInfo
+from dispatcher.retry import Backoff
 from dispatcher.wire.lease import LaneKind
 
 

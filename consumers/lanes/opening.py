@@ -12,9 +12,9 @@ import pulsar
 
 from backends.pulsar.client import error_of, ignore
 from consumers.lanes.background import Background
-from dispatcher.backoff import Backoff
 from dispatcher.clock import Clock
 from dispatcher.model.errors import NotFound
+from dispatcher.retry import Backoff
 from dispatcher.wire.topics import SUBSCRIPTION
 
 OK = pulsar.Result.Ok

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from backends.redis.job_locks import JobLocks
+from backends.redis.workers import JobLocks
 from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError, Unreachable
 

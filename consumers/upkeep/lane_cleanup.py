@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from backends.redis.registry.task_rows import TASK_VIEW
 from backends.redis.registry.tasks import TaskTable
-from dispatcher.backoff import Backoff
 from dispatcher.clock import Clock
 from dispatcher.ports import LaneTopics
+from dispatcher.retry import Backoff
 from dispatcher.wire.topics import task_of_lane
 
 _log = logging.getLogger(__name__)

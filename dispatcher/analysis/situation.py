@@ -4,18 +4,12 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from dispatcher.analysis.forecast import Forecast, ForecastTask, Shares, forecast
-from dispatcher.channels.names import PROVIDERS
-from dispatcher.model.pools import CapUnit
-from dispatcher.model.tier import TIERS
-from dispatcher.model.view import Globals, TaskView, WorkerBeat
+from dispatcher.analysis.forecast import Forecast, forecast
+from dispatcher.analysis.rates import ForecastTask, shares_of, targets_per_request
+from dispatcher.model.view import Globals, TaskView
 
 RATES_KNOWN_MS = 5_000
 """Heartbeats carry rates over the last 3 s, so once a task has been sent for this long, they show the workers' rate."""
-SENDING = ("serving", "draining")
-"""States of workers that send."""
-RATES_MS = 3_000
-"""How far the rates of heartbeats look back."""
 _WORKERS_LIMIT = 0.9
 """Below this part of the rate that capacity and caps allow, the workers are the limit."""
 _ETA_WORK = 40_000
@@ -73,32 +67,6 @@ class Situation(NamedTuple):
         return forecast(jobs, shares, max_steps) if max_steps else forecast(jobs, shares)
 
 
-def sent_rate(beats: Sequence[WorkerBeat]) -> float:
-    """Return the targets/s that workers send."""
-    return sum(beat.rate * part for beat, part in _counted(beats))
-
-
-def tier_rates(beats: Sequence[WorkerBeat]) -> dict[str, float]:
-    """Return the targets/s of each tier that workers send."""
-    counted = _counted(beats)
-    return {
-        tier: sum(beat.tiers[tier].rate * part for beat, part in counted if tier in beat.tiers)
-        for tier in map(str, TIERS)
-    }
-
-
-def _counted(beats: Sequence[WorkerBeat]) -> list[tuple[WorkerBeat, float]]:
-    """Return the workers whose rates count, and how much of them.
-
-    Rates look back for RATES_MS. So those of a worker that has just stopped count less and less for that long, while
-    those of the workers that took its lanes grow.
-    """
-    sending = [(beat, 1.0) for beat in beats if beat.state in SENDING]
-    now_ms = max((beat.seen_ms for beat, _ in sending), default=math.inf)
-    stopped = [(beat, 1.0 - max(0.0, now_ms - beat.seen_ms) / RATES_MS) for beat in beats if beat.state == "stopped"]
-    return sending + [(beat, part) for beat, part in stopped if part > 0]
-
-
 def job_of_view(task: TaskView, now_ms: int, *, with_unpublished: bool = False) -> ForecastTask:
     """Return the task as the forecast sees it. `with_unpublished`: include targets that are expected and not yet
     published."""
@@ -118,31 +86,4 @@ def job_of_view(task: TaskView, now_ms: int, *, with_unpublished: bool = False) 
         start_s=start_s,
         on_hold=on_hold,
         per_request=targets_per_request(task.channel, task.chunk),
-    )
-
-
-def targets_per_request(channel: str, chunk: int) -> int:
-    """Return how many targets a request of the channel has, for envelopes of `chunk` targets. A class of a user's own
-    may say something else, which only its workers know."""
-    return 1 if channel in PROVIDERS else max(1, chunk)
-
-
-def sendable(job: ForecastTask, settings: Globals) -> bool:
-    """Return whether pauses, its start time and its audience allow some of the task to be sent now."""
-    is_due = not job.on_hold and job.start_s <= 0 and job.pending > 0
-    return is_due and not settings.stops(job.channel, job.app)
-
-
-def shares_of(settings: Globals, capacity: float | None = None) -> Shares:
-    """Return how the capacity is shared. `capacity` replaces the one that is set."""
-    return Shares(
-        capacity=capacity or settings.capacity or math.inf,
-        tier_weights=settings.tier_milli,
-        caps={pool: float(cap.rate) for pool, cap in settings.caps.items()},
-        request_caps=frozenset(pool for pool in settings.caps if settings.unit(pool) is CapUnit.REQUEST),
-        quotas=settings.quotas,
-        paused=settings.paused_channels,
-        paused_flows=frozenset(settings.flow_pauses),
-        sharing=settings.sharing,
-        app_weights=settings.app_milli,
     )

@@ -1,11 +1,20 @@
 """Where a task's time went: the causes that held it back, in ms, which add up to its age."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import NamedTuple
 
 from dispatcher.analysis.send_errors import SendError
 from dispatcher.analysis.served import Served
+from dispatcher.analysis.task_times import (
+    COVERED_MS,
+    NO_PULSAR,
+    NO_WORKER,
+    PROVIDER,
+    RETRY_WAIT,
+    Counted,
+    Switch,
+    TimeSpan,
+)
 from dispatcher.model.flow_pause import FlowPause
 from dispatcher.model.pools import Pool
 from dispatcher.model.view import Globals, TaskView, WorkerBeat
@@ -17,8 +26,6 @@ FLOW_PAUSED = "flow_paused"
 NO_CHANNEL = "no_channel"
 NO_WORKER_RUNS = "no_worker_runs"
 NO_REDIS = "no_redis"
-NO_PULSAR = "no_pulsar"
-NO_WORKER, RETRY_WAIT, PROVIDER = "no_worker", "retry_wait", "provider"
 AUDIENCE, LAST_TARGETS = "audience", "last_targets"
 MEANINGS = {
     SCHEDULED: "its start time had not come",
@@ -44,8 +51,6 @@ MEANINGS = {
     UNKNOWN: "not measured: it was between lane, worker and provider",
 }
 """Cause -> text for people. `cap:<pool>` is the cap of a pool."""
-COVERED_MS = 3_000
-"""The ledger counts a task's time at least this often while workers ask for the task."""
 
 
 class CauseShare(NamedTuple):
@@ -99,20 +104,6 @@ class Why(NamedTuple):
     """If it waits for a go, the number of its first targets, which alone are sent until then."""
 
 
-class Switch(NamedTuple):
-    """A pause or a resume at a wall time."""
-
-    at_ms: int
-    paused: bool
-
-
-class TimeSpan(NamedTuple):
-    """A span between two wall times in ms."""
-
-    from_ms: int = 0
-    to_ms: int = 0
-
-
 class HeldUp(NamedTuple):
     """Times when a task could not be sent, as known to the registry."""
 
@@ -129,49 +120,10 @@ class HeldUp(NamedTuple):
     """When no worker reached Redis, or nothing had been granted yet after that."""
 
 
-class Counted(NamedTuple):
-    """Time of a task as counted by the ledger while workers asked for its envelopes."""
-
-    causes: Mapping[str, int] = MappingProxyType({})
-    """ms by cause; the most recently counted cause is last."""
-    span: TimeSpan = TimeSpan()
-    """When it started and stopped counting; 0 for never."""
-
-    @property
-    def last(self) -> str:
-        """The most recently counted cause; empty for none."""
-        return list(self.causes)[-1] if self.causes else ""
-
-
 def unrecorded_by(task: str, beats: Iterable[WorkerBeat]) -> list[UnrecordedBy]:
     """Return the workers that report outcomes of the task that Pulsar has not stored."""
     late = ((beat.id, beat.unrecorded) for beat in beats if beat.state not in GONE)
     return [UnrecordedBy(worker, outcomes.since_ms) for worker, outcomes in late if outcomes and task in outcomes.tasks]
-
-
-def switches_of(text: str) -> list[Switch]:
-    """Parse the field that the registry keeps, in the topic's order."""
-    entries = (entry.partition("=")[2].split("@") for entry in text.split())
-    return [Switch(int(at_ms), value == "1") for value, at_ms in entries]
-
-
-def flow_switches_of(text: str) -> list[Switch]:
-    """Parse the field that the registry keeps of a flow. A pause with an end is over at that time, or earlier."""
-    switches: list[Switch] = []
-    until_ms = 0
-    for entry in text.split():
-        value, _, times = entry.partition("=")[2].partition("@")
-        at_ms, _, end_ms = times.partition(":")
-        if until_ms and until_ms <= int(at_ms):
-            switches.append(Switch(until_ms, paused=False))
-        until_ms = int(end_ms or 0)
-        switches.append(Switch(int(at_ms), value == "1"))
-    return [*switches, Switch(until_ms, paused=False)] if until_ms else switches
-
-
-def counted_of(text: str) -> dict[str, int]:
-    """Parse the field that the ledger keeps (quotas/lua/lease/causes.lua) into ms by cause."""
-    return {cause: int(ms) for cause, _, ms in (entry.rpartition("=") for entry in text.split())}
 
 
 def why(

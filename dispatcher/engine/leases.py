@@ -1,7 +1,7 @@
 """Lease calls to the ledger: when to ask, for how much, and how to apply the answer."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dispatcher.clock import ClockComparison
 from dispatcher.engine.buffers import CREDIT, WAITING, LaneBuffer
@@ -15,8 +15,8 @@ from dispatcher.engine.shared import EnginePart, Shared
 from dispatcher.engine.suspects import Suspects
 from dispatcher.engine.waiting import Waiting
 from dispatcher.model.errors import Refused
-from dispatcher.model.tier import DEFAULT_TIER_WEIGHTS, TIERS
-from dispatcher.scheduling.credit_levels import credit_levels
+from dispatcher.model.tier import DEFAULT_TIER_WEIGHTS, TIERS, Tier
+from dispatcher.scheduling.sharing import WORK_WEIGHTS, share_out
 from dispatcher.wire.lease import FORMAT, GivenBack, LaneAsk, LaneKind, LeaseAnswer, LeaseRequest, Status, StatusRun
 from dispatcher.wire.outcome import Outcome
 
@@ -367,3 +367,38 @@ class _LaneReader:
                 settling.moved(lane, part, piece.lane)
             case _:
                 raise ValueError(f"The ledger answered with the unknown status {piece.status}.")
+
+
+def credit_levels(lanes: Sequence[LaneBuffer], horizon: int, weights: Mapping[Tier, int]) -> dict[str, int]:
+    """Return each lane's part of `horizon` targets by name, by the weights of tiers, fresh work, retries and lanes.
+
+    A lane that is short of credit is not in the result: the ledger divides scarce credit; only it knows all workers.
+    """
+    by_tier: dict[Tier, list[LaneBuffer]] = {tier: [] for tier in TIERS}
+    for lane in lanes:
+        if not lane.short and not lane.parked:
+            by_tier[lane.tier].append(lane)
+    tiers = [tier for tier in TIERS if by_tier[tier]]
+    if not tiers:
+        return {}
+    needs = [sum(map(_need, by_tier[tier])) for tier in tiers]
+    shares = share_out(horizon, [(need, weights[tier]) for need, tier in zip(needs, tiers, strict=True)])
+    levels: dict[str, int] = {}
+    for tier, share in zip(tiers, shares, strict=True):
+        levels.update(_levels_of_tier(by_tier[tier], share))
+    return levels
+
+
+def _levels_of_tier(lanes: Sequence[LaneBuffer], share: int) -> dict[str, int]:
+    by_work = {work: [lane for lane in lanes if lane.work is work] for work in WORK_WEIGHTS}
+    parts = share_out(share, [(sum(map(_need, by_work[work])), weight) for work, weight in WORK_WEIGHTS.items()])
+    levels: dict[str, int] = {}
+    for sharing, part in zip(by_work.values(), parts, strict=True):
+        if sharing:
+            needs = [(_need(lane), max(1, lane.info.weight)) for lane in sharing]
+            levels.update(zip([lane.name for lane in sharing], share_out(part, needs), strict=True))
+    return levels
+
+
+def _need(lane: LaneBuffer) -> int:
+    return lane.targets[WAITING] + lane.targets[CREDIT]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from dispatcher.backoff import Backoff
+from dispatcher.retry import Backoff
 from dispatcher.settle import NamedTargets
 from dispatcher.wire.lease import ChannelTerms
 

@@ -1,9 +1,12 @@
-"""Caps: how fast, how much and how many, and the pools that they limit, by name. `capped_by` in
-quotas/lua/lease/settings.lua builds the same names."""
+"""Caps: how fast, how much and how many, what part of them may be used, and the pools that they limit, by name.
+`capped_by` in quotas/lua/lease/settings.lua builds the same names.
+"""
 
 import re
 from enum import StrEnum
 from typing import NamedTuple, Self
+
+import msgspec
 
 from dispatcher.model.errors import InvalidInput
 
@@ -16,6 +19,7 @@ MAX_CAP = 10**9
 EVERY_APP = "*"
 """In place of an app in a limit: applies to every app without a limit of its own."""
 _WRITTEN_CAP = re.compile(r"(\d+)(?::(\d+))?", re.ASCII)
+MILLION = 1_000_000
 
 
 class CapUnit(StrEnum):
@@ -121,3 +125,48 @@ class Pool(NamedTuple):
 
     def __str__(self) -> str:
         return " on ".join(f"{kind} {name}" for kind, name in zip(self._fields, self, strict=True) if name)
+
+
+class CapPhase(StrEnum):
+    """Reasons why a cap is not used as it is set."""
+
+    FULL = "full"
+    """All of it may be used."""
+    HALVED = "halved"
+    """The provider has asked to slow down."""
+    GROWING = "growing"
+    """The same, and that time is over: it grows by a twentieth every ten seconds."""
+    RAMP = "ramp"
+    """The quota group has rested, and reaches its cap within a minute."""
+    RESTING = "resting"
+    """The quota group is not used. It will begin at a sixtieth of its cap."""
+
+
+class CapState(msgspec.Struct, frozen=True, kw_only=True):
+    """A cap at present."""
+
+    phase: CapPhase
+    part: float
+    """The part of the cap that may be used."""
+    until_ms: int = 0
+    """When the phase ends, by Redis' clock; 0: no end is known."""
+
+
+FULL = CapState(phase=CapPhase.FULL, part=1.0)
+
+
+def cap_state(part_millionths: int, slow_until_ms: int, grown_ms: int, ramp_end_ms: int, *, rests: bool) -> CapState:
+    """Return the state of a cap from the fields of quotas/lua/lease/cap_states.lua. The times are 0 once they are over.
+
+    Of several phases the one that keeps the cap lowest for longest is named.
+    """
+    part = part_millionths / MILLION
+    if slow_until_ms:
+        return CapState(phase=CapPhase.HALVED, part=part, until_ms=slow_until_ms)
+    if rests:
+        return CapState(phase=CapPhase.RESTING, part=part)
+    if ramp_end_ms:
+        return CapState(phase=CapPhase.RAMP, part=part, until_ms=ramp_end_ms)
+    if grown_ms:
+        return CapState(phase=CapPhase.GROWING, part=part, until_ms=grown_ms)
+    return FULL

@@ -36,6 +36,14 @@ MAX_TARGET_LENGTH = 1_024
 MAX_VARIABLES_BYTES = 2 * 1024
 """Maximum size of the variables of one target, encoded (msgpack)."""
 MAX_TTL_S = 7 * 86_400
+DAY_MS = 86_400_000
+RECORDS_KEPT_MS = 2 * MAX_TTL_S * 1_000
+"""How long control, outcome and dead-letter records are kept: twice the longest ttl. So an empty Redis can be rebuilt
+with everything that may still be in a lane."""
+TOMBSTONE_MS = RECORDS_KEPT_MS + 2 * DAY_MS
+"""How long the view and the journal remember an ended task. After that its id may be used again. If it were used
+earlier, a rebuild would read the end of the first task with that id, and lose the second task. It is two days longer
+than the records are kept, since a broker deletes these ledger by ledger."""
 MAX_PROVIDER_TTL_S = 30 * 86_400
 MAX_RETRY_FOR_S = 30 * 86_400
 MAX_START_AHEAD_S = 30 * 86_400

@@ -12,7 +12,7 @@ from estate.guard.probes import ProbeFigures
 from estate.rules.cluster import Estate
 from estate.rules.node_life import Intent, NodeKind
 from estate.rules.node_looks import budget_of
-from fairlane.worker.report.families import durations, labelled
+from fairlane.worker.report.metrics import durations, labelled
 
 _RESULTS: Final = ("done", "refused", "unknown")
 

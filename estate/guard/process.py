@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from functools import partial
 
-from backends.redis.job_locks import JobLocks
 from backends.redis.view import RedisView, open_view
+from backends.redis.workers import JobLocks
 from backends.settings import require_addresses
 from backends.system_clock import SystemClock
 from consumers.upkeep.held_jobs import HeldJobs, JobLockSettings

@@ -12,8 +12,8 @@ import redis
 from backends.pulsar import provision
 from backends.redis import client as redis_client
 from backends.redis.faults import OLDEST, is_new_enough
-from backends.redis.job_locks import JobLocks
 from backends.redis.view import RedisView, open_view
+from backends.redis.workers import JobLocks
 from dispatcher.analysis.finding import Finding
 from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError

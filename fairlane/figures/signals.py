@@ -10,9 +10,17 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from backends.redis.registry.task_rows import LiveTask
-from dispatcher.analysis.forecast import ForecastTask, Shares, TaskKind, rates_of
+from dispatcher.analysis.rates import (
+    ForecastTask,
+    Shares,
+    TaskKind,
+    rates_of,
+    sendable,
+    shares_of,
+    targets_per_request,
+    tier_rates,
+)
 from dispatcher.analysis.served import Served, WaitingTasks, waiting_of
-from dispatcher.analysis.situation import sendable, shares_of, targets_per_request, tier_rates
 from dispatcher.model.tier import TIERS
 from dispatcher.model.view import Globals, WorkerBeat
 

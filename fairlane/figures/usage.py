@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from dispatcher.model.cap_state import CapPhase, CapState
 from dispatcher.model.flow_pause import flow_parts
-from dispatcher.model.pools import Cap, Pool, pools_of, quota_pool
+from dispatcher.model.pools import Cap, CapPhase, CapState, Pool, pools_of, quota_pool
 from dispatcher.model.view import Globals, TaskView
 
 

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import Protocol
 
+from dispatcher.analysis.rates import sendable, tier_rates
 from dispatcher.analysis.served import Served
-from dispatcher.analysis.situation import job_of_view, sendable, tier_rates
+from dispatcher.analysis.situation import job_of_view
 from dispatcher.clock import Clock
 from dispatcher.model.tier import TIERS
 from dispatcher.model.view import Globals, TaskView, WorkerBeat

@@ -11,12 +11,11 @@ from backends.pulsar.control_topic import ControlTopic
 from backends.pulsar.outcome_topic import OutcomeTopic
 from backends.redis.client import Observe
 from backends.redis.epochs import Epochs
-from backends.redis.job_locks import JobLocks
 from backends.redis.registry.registry import Registry
 from backends.redis.skipped_records import SkippedRecords
 from backends.redis.view import CLAIM_MAX_MS, RedisView, open_view
 from backends.redis.view_records import ViewRecords
-from backends.redis.workers import Workers
+from backends.redis.workers import JobLocks, Workers
 from backends.settings import PulsarSettings
 from dispatcher.wire.topics import Topics
 from fairlane import __version__

@@ -9,8 +9,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from backends.redis.feed import Feed
-from backends.redis.registry.registry import Registry
+from backends.redis.registry.registry import Feed, Registry
 from backends.redis.registry.task_rows import LIVE_TASK
 from backends.redis.registry.tasks import LIVE
 from dispatcher.clock import Clock

@@ -11,8 +11,8 @@ from functools import partial
 from backends.pulsar import client as pulsar_client
 from backends.pulsar.dead_letter_topic import DeadLetterTopic
 from backends.pulsar.lane_publisher import LanePublisher
-from backends.redis.feed import Feed
 from backends.redis.letter_index import LetterIndex
+from backends.redis.registry.registry import Feed
 from backends.redis.view import CLAIM_MAX_MS
 from consumers.delivery.channel_registry import ChannelContext, load_channels
 from consumers.delivery.courier import ChannelCourier, ClockLoop
@@ -38,15 +38,20 @@ from dispatcher.wire.lease import ChannelTerms
 from fairlane import __version__
 from fairlane.settings import Settings
 from fairlane.worker.connections import CLOSE_S, open_pulsar, open_redis
-from fairlane.worker.inbox import EngineInbox
-from fairlane.worker.lease_caller import LeaseThread
+from fairlane.worker.engine_ports import EngineInbox, LeaseThread
 from fairlane.worker.live_lanes import LiveLaneSettings
 from fairlane.worker.process.standby import FormWatch
 from fairlane.worker.process.threads import Threads
 from fairlane.worker.process.watchdog import Signs, Watchdog, channel_part, exit_within, watchdog_settings
-from fairlane.worker.report.flow_metrics import FlowCollector
 from fairlane.worker.report.heartbeat import Heartbeat, WorkerIdentity
-from fairlane.worker.report.metrics import CallTimes, EngineCollector, MetricsServer, ServiceCollector, serve_metrics
+from fairlane.worker.report.metrics import (
+    CallTimes,
+    EngineCollector,
+    FlowCollector,
+    MetricsServer,
+    ServiceCollector,
+    serve_metrics,
+)
 from fairlane.worker.report.send_notes import SendNotes
 from fairlane.worker.report.service_view import ServiceView
 from fairlane.worker.shared_jobs import SharedJobs

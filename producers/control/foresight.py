@@ -9,8 +9,9 @@ import msgspec
 from backends.redis.registry.registry import Registry
 from backends.redis.registry.task_rows import TASK_VIEW
 from backends.redis.workers import Workers
+from dispatcher.analysis.rates import sent_rate
 from dispatcher.analysis.served import Served
-from dispatcher.analysis.situation import Situation, sent_rate
+from dispatcher.analysis.situation import Situation
 from dispatcher.analysis.why import HeldUp, Why, unrecorded_by, why
 from dispatcher.model.view import TaskView
 

@@ -2,9 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from dispatcher.model.cap_state import CapState
 from dispatcher.model.errors import InvalidInput
-from dispatcher.model.pools import Cap
+from dispatcher.model.pools import Cap, CapState
 from dispatcher.model.service_settings import Setting, globals_after
 from dispatcher.model.view import Globals
 from producers.connection import Connection

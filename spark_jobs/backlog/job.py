@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dispatcher.analysis.forecast import ForecastTask, Shares, forecast
+from dispatcher.analysis.forecast import forecast
+from dispatcher.analysis.rates import ForecastTask, Shares
 from dispatcher.analysis.why import SCHEDULED
 from dispatcher.model.pools import TOTAL, pools_of
 from dispatcher.model.tier import MILLI, TIERS

@@ -9,7 +9,7 @@ from backends.pulsar.broker_lanes import BrokerAnswer, answered_lanes
 from backends.pulsar.lane_stats import LaneStats
 from backends.redis.backlog import BacklogState, BacklogTask, ClaimedTargets
 from backends.redis.keys import BUCKET_UNIT
-from dispatcher.analysis.situation import tier_rates
+from dispatcher.analysis.rates import tier_rates
 from dispatcher.analysis.why import held_now
 from dispatcher.model.pools import TOTAL
 from dispatcher.model.service_settings import globals_of

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from dispatcher.model.task import TOMBSTONE_MS
 from dispatcher.wire.outcome import OUTCOME_NAMES, CloseTask, Mixed, Outcomes, Run
-from dispatcher.wire.retention import TOMBSTONE_MS
 
 _FINAL = len(OUTCOME_NAMES)
 _LONGEST_ROWS = 1 << 16

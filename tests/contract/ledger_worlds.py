@@ -13,7 +13,7 @@ import msgspec
 from backends.redis.keys import COUNT_FIELDS
 from backends.redis.view import RedisView, open_view
 from backends.settings import RedisSettings
-from dispatcher.analysis.why import counted_of
+from dispatcher.analysis.task_times import counted_of
 from dispatcher.model.tier import Tier
 from dispatcher.ports import FoldResult
 from dispatcher.wire.control import ControlRecord, TaskRecord

@@ -3,7 +3,7 @@
 import asyncio
 
 from consumers.delivery.calls import ChannelQueue
-from consumers.delivery.channels.null import NullChannel
+from consumers.delivery.channels.log import NullChannel
 from consumers.delivery.fleet_gate import FleetGate
 from dispatcher.ports import Batch
 from dispatcher.wire.outcome import Report

@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 
-from dispatcher.backoff import Backoff
 from dispatcher.engine.engine import Engine
 from dispatcher.engine.events import BatchSent, LaneReady, LanesChanged, LeaseAnswered
 from dispatcher.engine.runs import EnvelopeRun
@@ -20,6 +19,7 @@ from dispatcher.engine.settings import EngineSettings
 from dispatcher.engine.shared import EnginePorts
 from dispatcher.model.errors import NotFound, Unreachable
 from dispatcher.ports import Batch, Delivery, Done, LaneInfo
+from dispatcher.retry import Backoff
 from dispatcher.wire.envelope import Envelope
 from dispatcher.wire.lease import LeaseAnswer, LeaseRequest
 from dispatcher.wire.outcome import OutcomeRecord, Outcomes, Report

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from backends.redis.client import pairs
 from backends.redis.view import ViewPart
-from dispatcher.analysis.why import Switch, flow_switches_of, switches_of
+from dispatcher.analysis.task_times import Switch, flow_switches_of, switches_of
 from dispatcher.model.errors import Malformed
 from dispatcher.model.flow_pause import FlowPause, PauseKind
 from dispatcher.model.service_settings import globals_of

@@ -8,7 +8,7 @@ import msgspec
 
 from backends.redis.registry.task_rows import TASK_VIEW, RowShape
 from backends.redis.view import ViewPart
-from dispatcher.analysis.why import Counted, Switch, TimeSpan, counted_of, switches_of
+from dispatcher.analysis.task_times import Counted, Switch, TimeSpan, counted_of, switches_of
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.view import ENDED_STATES, InFlight, TaskView
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from consumers.delivery.channels.http_answer import AnswerReader, unsent
-from consumers.delivery.channels.json_body import json_or_failed
+from consumers.delivery.channels.log import json_or_failed
 from consumers.delivery.channels.posting import NoAnswer, Posting, make_posting
 from consumers.delivery.settings import HttpChannelSettings
 from dispatcher.model.errors import InvalidInput

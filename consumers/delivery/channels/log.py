@@ -1,4 +1,6 @@
-"""The `log` channel: write one JSON line per envelope, to a file or to standard output."""
+"""The channels that reach nobody: `log` writes a JSON line per envelope, to a file or to standard output, and `null`
+only counts. What `log` writes is also what `http` posts.
+"""
 
 import contextlib
 import os
@@ -9,12 +11,36 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from consumers.delivery.channels.json_body import json_or_failed
-from consumers.delivery.settings import LogChannelSettings
-from dispatcher.wire.envelope import Envelope
-from dispatcher.wire.outcome import ALL_SENT, Report
+import msgspec
 
+from consumers.delivery.settings import LogChannelSettings
+from dispatcher.model.errors import InvalidInput
+from dispatcher.verdicts import error_text
+from dispatcher.wire.envelope import Envelope, decode_message
+from dispatcher.wire.outcome import ALL_SENT, Outcome, Report, Verdict
+
+_encode = msgspec.json.Encoder().encode
 STDOUT = "-"
+
+
+def json_or_failed(envelope: Envelope, tier: str, **more: str) -> bytes | Report:
+    """Encode an envelope, after further fields. If its message or variables cannot be written as JSON, return FAILED
+    for this envelope: the call contains others."""
+    try:
+        fields = {
+            **more,
+            "task": envelope.task,
+            "app": envelope.app,
+            "tier": tier,
+            "writer": envelope.writer,
+            "sequence": envelope.sequence,
+            "attempt": envelope.attempt,
+            "message": decode_message(envelope.message),
+            "targets": envelope.targets,
+        }
+        return _encode(fields if envelope.variables is None else {**fields, "variables": envelope.variables})
+    except Exception as error:
+        return Report(Verdict(int(Outcome.FAILED), f"cannot be written as JSON: {error_text(error)}"))
 
 
 class LogChannel:
@@ -67,3 +93,32 @@ class LogChannel:
             self._torn = True
             remaining = remaining[os.write(self._file, remaining) :]
         self._torn = False
+
+
+class NullChannel:
+    """Reports every target as sent immediately. For benchmarks and demos; it has no settings."""
+
+    timeout_s = 1.0
+    concurrency = 64
+    batch_limit = 500
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self.name = str(settings.get("name", "null"))
+        unknown = sorted(set(settings) - {"name"})
+        if unknown:
+            raise InvalidInput(f"The null channel has no setting {unknown[0]}.", "Remove it.")
+        self.envelopes = 0
+        """Envelopes delivered so far."""
+        self.targets = 0
+        """Targets delivered so far."""
+
+    async def open(self) -> None:
+        """Do nothing."""
+
+    async def deliver(self, envelopes: Sequence[Envelope], tier: str) -> Sequence[Report]:  # noqa: ARG002  # the port
+        self.envelopes += len(envelopes)
+        self.targets += sum([len(envelope.targets) for envelope in envelopes])
+        return [ALL_SENT] * len(envelopes)
+
+    async def close(self) -> None:
+        """Do nothing."""

@@ -6,7 +6,8 @@ from typing import Any
 from rich.console import RenderableType
 
 from backends.system_clock import SystemClock
-from dispatcher.analysis.situation import Situation, sent_rate
+from dispatcher.analysis.rates import sent_rate
+from dispatcher.analysis.situation import Situation
 from fairlane.cli.base.output import Output, say
 from fairlane.cli.commands.changes import SHOWN
 from fairlane.figures.what_if import FinishChange, effects

@@ -6,9 +6,8 @@ from typing import Any
 
 import click
 
-from dispatcher.model.cap_state import CapState
 from dispatcher.model.errors import NotFound
-from dispatcher.model.pools import Cap, quota_pool
+from dispatcher.model.pools import Cap, CapState, quota_pool
 from dispatcher.model.values import duration
 from dispatcher.model.view import Globals, TaskView
 from fairlane.cli.base.connect import client_of

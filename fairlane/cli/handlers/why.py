@@ -7,17 +7,15 @@ import click
 import msgspec
 
 from dispatcher.analysis.send_errors import SendError
+from dispatcher.analysis.task_times import NO_PULSAR, PROVIDER, RETRY_WAIT
 from dispatcher.analysis.why import (
     CHANNEL_PAUSED,
     FLOW_PAUSED,
     HELD,
     NO_CHANNEL,
-    NO_PULSAR,
     NO_REDIS,
     NO_WORKER_RUNS,
     PAUSED,
-    PROVIDER,
-    RETRY_WAIT,
     SCHEDULED,
     CauseShare,
     Why,

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 
-from dispatcher.backoff import Backoff
 from dispatcher.clock import Clock
 from dispatcher.model.errors import Hung, InvalidInput
+from dispatcher.retry import Backoff
 
 _log = logging.getLogger(__name__)
 

@@ -4,14 +4,23 @@ Labels are tiers, channels, outcomes, stages and script names, never a task's id
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import inf
 from threading import Thread
 from wsgiref.simple_server import WSGIServer
 
 from prometheus_client import CollectorRegistry, start_http_server
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
 from prometheus_client.registry import Collector
 
+from consumers.delivery.flow_figures import FlowFigures
 from dispatcher.analysis.histogram import Histogram
+from dispatcher.channels.guards.door import Door
 from dispatcher.engine.stats import EngineStats
 from dispatcher.model.errors import FairlaneError, InvalidInput
 from dispatcher.model.flow_pause import FlowPause, flow_parts
@@ -19,7 +28,6 @@ from dispatcher.model.tier import MILLI
 from dispatcher.wire.outcome import OUTCOME_NAMES
 from fairlane.figures.signals import TierSignals
 from fairlane.setting_groups import WorkerSettings
-from fairlane.worker.report.families import durations, labelled
 from fairlane.worker.report.service_view import ServiceView
 
 _CALL_BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
@@ -47,6 +55,39 @@ _COUNTERS = {
     "given_back_refused": ("given_back_refused", "Returns of unused credit that the ledger could not apply"),
 }
 """Metric and meaning of the counters in EngineStats."""
+_SIGNALS: dict[str, tuple[str, Callable[[TierSignals], float | None]]] = {
+    "fairlane_backlog_targets": ("Targets that may be sent now and have no outcome", lambda tier: tier.backlog),
+    "fairlane_drain_seconds": ("Seconds until the backlog is sent, at the recent rate", lambda tier: tier.drain_s),
+    "fairlane_arrival_targets_per_second": ("Targets submitted a second", lambda tier: tier.arrival_rate),
+    "fairlane_service_targets_per_second": ("Targets that all workers send a second", lambda tier: tier.rate),
+    "fairlane_spare_targets_per_second": (
+        "Targets a second that could be sent beyond the present rate; absent where nothing limits it",
+        lambda tier: tier.spare,
+    ),
+    "fairlane_share_wanted_ratio": ("Share by weight, among the tiers that have a backlog", lambda tier: tier.wanted),
+    "fairlane_share_actual_ratio": ("Share of the targets that all workers sent recently", lambda tier: tier.actual),
+}
+"""Metrics of the whole service, by tier."""
+_FLOW = ("channel", "app")
+
+
+def labelled(family: CounterMetricFamily | GaugeMetricFamily, values: Mapping[str, float]) -> Metric:
+    for label, value in values.items():
+        family.add_metric([label], value)
+    return family
+
+
+def durations(name: str, meaning: str, label: str, histograms: Mapping[str, Histogram], per_s: int = 1) -> Metric:
+    """Return histograms of durations in seconds. per_s: their units in a second."""
+    family = HistogramMetricFamily(name, meaning, labels=[label])
+    for value, histogram in list(histograms.items()):
+        family.add_metric([value], buckets_of(histogram, per_s), histogram.sum / per_s)
+    return family
+
+
+def buckets_of(histogram: Histogram, per_s: int = 1) -> list[tuple[str, float]]:
+    """Return the buckets of a histogram in seconds."""
+    return [("+Inf" if bound == inf else str(bound / per_s), count) for bound, count in histogram.cumulated()]
 
 
 class CallTimes:
@@ -140,21 +181,6 @@ class ServiceCollector(Collector):
         )
 
 
-_SIGNALS: dict[str, tuple[str, Callable[[TierSignals], float | None]]] = {
-    "fairlane_backlog_targets": ("Targets that may be sent now and have no outcome", lambda tier: tier.backlog),
-    "fairlane_drain_seconds": ("Seconds until the backlog is sent, at the recent rate", lambda tier: tier.drain_s),
-    "fairlane_arrival_targets_per_second": ("Targets submitted a second", lambda tier: tier.arrival_rate),
-    "fairlane_service_targets_per_second": ("Targets that all workers send a second", lambda tier: tier.rate),
-    "fairlane_spare_targets_per_second": (
-        "Targets a second that could be sent beyond the present rate; absent where nothing limits it",
-        lambda tier: tier.spare,
-    ),
-    "fairlane_share_wanted_ratio": ("Share by weight, among the tiers that have a backlog", lambda tier: tier.wanted),
-    "fairlane_share_actual_ratio": ("Share of the targets that all workers sent recently", lambda tier: tier.actual),
-}
-"""Metrics of the whole service, by tier."""
-
-
 def _paused_flows(paused: Mapping[str, FlowPause]) -> Metric:
     family = GaugeMetricFamily(
         "fairlane_flow_paused",
@@ -200,3 +226,82 @@ def _serve(port: int, host: str, registry: CollectorRegistry) -> tuple[WSGIServe
             f"Metrics cannot be served on {host}:{port}: {reason}.",
             "Choose another --metrics-port (0: any) or worker.metrics_host.",
         ) from error
+
+
+class FlowCollector(Collector):
+    """Figures of the flows of this worker. `app` is empty for a channel whose apps share its limits."""
+
+    def __init__(self, flows: Mapping[tuple[str, str], FlowFigures], doors: Callable[[], Mapping[str, Door]]) -> None:
+        """`doors`: returns the doors by pool."""
+        self._flows = flows
+        self._doors = doors
+
+    def collect(self) -> Iterator[Metric]:
+        flows = list(self._flows.values())
+        yield from _requests(flows)
+        yield _answers(flows)
+        yield _times(flows)
+        yield from _caps(self._doors())
+
+
+def _requests(flows: list[FlowFigures]) -> Iterator[Metric]:
+    requests = CounterMetricFamily("fairlane_flow_requests", "Requests to the provider", labels=_FLOW)
+    under_way = GaugeMetricFamily("fairlane_flow_in_flight", "Requests without an answer so far", labels=_FLOW)
+    limit = GaugeMetricFamily(
+        "fairlane_flow_limit",
+        "Requests that may be in flight: fewer than connections and streams allow while answers take longer than usual",
+        labels=_FLOW,
+    )
+    for flow in flows:
+        labels = [flow.channel, flow.app]
+        requests.add_metric(labels, flow.requests)
+        under_way.add_metric(labels, flow.under_way)
+        limit.add_metric(labels, flow.limit.limit)
+    yield from (requests, under_way, limit)
+
+
+def _answers(flows: list[FlowFigures]) -> Metric:
+    answers = CounterMetricFamily(
+        "fairlane_flow_answers",
+        "Answers by verdict: for fcm and apns an effect of the verdict table, else the outcome of an envelope; "
+        "`unknown` and `unsent` without an answer",
+        labels=[*_FLOW, "verdict"],
+    )
+    for flow in flows:
+        for verdict, count in list(flow.answers.items()):
+            answers.add_metric([flow.channel, flow.app, str(verdict)], count)
+    return answers
+
+
+def _times(flows: list[FlowFigures]) -> Metric:
+    times = HistogramMetricFamily("fairlane_flow_answer_seconds", "Time from a request to its answer", labels=_FLOW)
+    for flow in flows:
+        times.add_metric([flow.channel, flow.app], buckets_of(flow.times), flow.times.sum)
+    return times
+
+
+def _caps(doors: Mapping[str, Door]) -> Iterator[Metric]:
+    cap = GaugeMetricFamily(
+        "fairlane_cap_per_second",
+        "Present rate of a cap that paces requests, of all workers together: less than the cap while it is halved or "
+        "ramps up",
+        labels=["pool", "unit"],
+    )
+    used = CounterMetricFamily(
+        "fairlane_cap_used",
+        "Targets or requests that this worker sent under such a cap; the rate of the sum over all workers, divided by "
+        "fairlane_cap_per_second, is the part that is used",
+        labels=["pool", "unit"],
+    )
+    lost = CounterMetricFamily(
+        "fairlane_cap_lost",
+        "Targets or requests that this worker was granted under such a cap and did not send in their time, since it "
+        "stalled or its provider was slow",
+        labels=["pool", "unit"],
+    )
+    for pool, door in doors.items():
+        labels = [pool, "request" if door.by_request else "target"]
+        cap.add_metric(labels, door.cap)
+        used.add_metric(labels, door.used)
+        lost.add_metric(labels, door.lost)
+    yield from (cap, used, lost)

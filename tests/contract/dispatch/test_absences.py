@@ -7,7 +7,7 @@ from backends.redis.registry.registry import Registry
 from backends.redis.view import RedisView
 from backends.redis.workers import Workers
 from backends.settings import PulsarSettings, RedisSettings
-from dispatcher.analysis.why import TimeSpan
+from dispatcher.analysis.task_times import TimeSpan
 from dispatcher.model.view import WorkerBeat
 from fairlane.settings import Settings
 from producers.client import PushClient

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dispatcher.model.cap_state import CapPhase, CapState
+from dispatcher.model.pools import CapPhase, CapState
 from dispatcher.wire.lease import Status
 from quotas.ledger import read_cap_states
 from tests.contract.ledger_worlds import LawWorld, ask_own

@@ -18,7 +18,7 @@ from backends.redis.view import RedisView
 from backends.redis.view_records import ViewRecords
 from consumers.upkeep.control_folder import ControlFolder
 from consumers.upkeep.folder import FoldSettings
-from dispatcher.analysis.why import counted_of
+from dispatcher.analysis.task_times import counted_of
 from dispatcher.model.errors import Malformed
 from dispatcher.wire.checks.control_checks import read_control
 from dispatcher.wire.control import encode_control

@@ -10,7 +10,7 @@ from backends.redis.registry.registry import Registry
 from backends.redis.view_records import ViewRecords
 from consumers.delivery.fleet_gate import Renewed
 from consumers.upkeep.flow_pauses import FlowPauses
-from dispatcher.analysis.why import Switch
+from dispatcher.analysis.task_times import Switch
 from dispatcher.channels.guards.trouble import Trouble
 from dispatcher.model.flow_pause import KEPT_MS, FlowPause, PauseKind, confirmed, ended
 from dispatcher.model.service_settings import Setting

@@ -2,7 +2,7 @@
 
 from backends.redis.letter_index import BLOCK_ENTRIES, LetterIndex, LetterSpan, block_of
 from backends.redis.view import SET_APART, WITHOUT_TASK, RedisView
-from dispatcher.wire.retention import TOMBSTONE_MS
+from dispatcher.model.task import TOMBSTONE_MS
 from tests.contract.registry_records import position
 
 

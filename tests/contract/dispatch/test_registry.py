@@ -13,10 +13,10 @@ from backends.redis.registry.task_rows import LIVE_TASK, TASK_MESSAGE, TASK_VIEW
 from backends.redis.registry.tasks import ANY, TaskSelection
 from backends.redis.view import RedisView
 from backends.redis.view_records import ViewRecords
+from dispatcher.model.task import TOMBSTONE_MS
 from dispatcher.model.task_control import Control, edited_message, edits_of
 from dispatcher.wire.checks.control_checks import read_control
 from dispatcher.wire.control import ControlRecord, encode_control
-from dispatcher.wire.retention import TOMBSTONE_MS
 from tests.contract.dispatch.test_restated import plain_changes, tasks
 from tests.contract.memory_twins import contents_of
 from tests.contract.registry_records import (

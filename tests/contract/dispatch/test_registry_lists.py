@@ -6,7 +6,7 @@ from typing import Any
 from backends.redis.registry.registry import Registry
 from backends.redis.registry.task_rows import LIVE_TASK, TASK_VIEW
 from backends.redis.registry.tasks import ANY, LIVE, TaskSelection
-from dispatcher.analysis.why import Switch
+from dispatcher.analysis.task_times import Switch
 from dispatcher.model.tier import Tier
 from tests.contract.registry_records import change, placed, position, setting, task_record
 from tests.records import checkpoint, finished

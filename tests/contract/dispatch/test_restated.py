@@ -12,10 +12,10 @@ from backends.redis.registry.registry import Registry
 from backends.redis.registry.task_rows import LIVE_TASK, TASK_VIEW
 from backends.redis.view import RedisView
 from backends.redis.view_records import ViewRecords
+from dispatcher.model.task import TOMBSTONE_MS
 from dispatcher.model.task_control import edited_message
 from dispatcher.wire.checks.control_checks import read_control
 from dispatcher.wire.control import ControlRecord, Restated, encode_control
-from dispatcher.wire.retention import TOMBSTONE_MS
 from tests.contract.memory_twins import contents_of
 from tests.contract.registry_records import change, placed, position, sealed, setting, task_record
 from tests.records import checkpoint, edit_text, finished

@@ -13,16 +13,11 @@ from backends.redis.registry.registry import Registry
 from backends.redis.view import RedisView
 from backends.redis.view_records import ViewRecords
 from dispatcher.model.errors import AudienceMismatch
-from dispatcher.model.task import PushTask
+from dispatcher.model.task import DAY_MS, RECORDS_KEPT_MS, TOMBSTONE_MS, PushTask
 from dispatcher.model.tier import Tier
 from dispatcher.wire.checks.control_checks import read_control
-from dispatcher.wire.control import (
-    ControlRecord,
-    TaskRecord,
-    encode_control,
-)
+from dispatcher.wire.control import ControlRecord, TaskRecord, encode_control
 from dispatcher.wire.outcome import RETRY
-from dispatcher.wire.retention import DAY_MS, RECORDS_KEPT_MS, TOMBSTONE_MS
 from dispatcher.wire.topics import Topics
 from producers.submit.acceptance import accept, check_same
 from tests.contract.ledger_worlds import LawWorld, mixed, run

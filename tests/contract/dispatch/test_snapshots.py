@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from backends.redis.registry.task_rows import TASK_VIEW
 from dispatcher.model.errors import Unreachable
+from dispatcher.model.task import DAY_MS, TOMBSTONE_MS
 from dispatcher.wire.control import MAIN_WRITER
 from dispatcher.wire.lease import Status
 from dispatcher.wire.outcome import RETRY, CloseTask, EpochMark, Outcome, OutcomeRecord, encode_record
-from dispatcher.wire.retention import DAY_MS, TOMBSTONE_MS
 from dispatcher.wire.snapshot import Chunk, Cursors, OpenPart, Packer, Part, TaskPart, parts_of
 from quotas.snapshots import RedisSnapshots
 from tests.contract.fold_records import SIZE, parts

@@ -8,7 +8,7 @@ import pytest
 
 from consumers.lanes.newer import NewerSettings
 from consumers.lanes.pulsar_lanes import LaneSettings
-from dispatcher.backoff import Backoff
+from dispatcher.retry import Backoff
 from dispatcher.wire.envelope import ROUNDS_FORMAT, encode_envelope
 from dispatcher.wire.lease import LaneKind
 from tests.integration.lane_helpers import Dock, envelope, publish

@@ -12,12 +12,10 @@ import pytest
 
 from backends.redis.client import assemble, lua_texts
 from backends.redis.epochs import Epochs
-from backends.redis.feed import Feed
-from backends.redis.job_locks import JobLocks
-from backends.redis.registry.registry import Registry
+from backends.redis.registry.registry import Feed, Registry
 from backends.redis.registry.task_rows import TASK_VIEW
 from backends.redis.view import RedisView, open_view
-from backends.redis.workers import Workers
+from backends.redis.workers import JobLocks, Workers
 from backends.settings import RedisSettings
 from benchmarks.redis_server import RedisServer, binaries, free_port, running
 from dispatcher.model.errors import FairlaneError, InvalidInput, Unreachable

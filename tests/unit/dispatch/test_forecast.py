@@ -7,8 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.analysis.forecast import ForecastTask, Shares, TaskKind, forecast, rates_of, waterfill
-from dispatcher.analysis.situation import shares_of, targets_per_request
+from dispatcher.analysis.forecast import forecast
+from dispatcher.analysis.rates import (
+    ForecastTask,
+    Shares,
+    TaskKind,
+    rates_of,
+    shares_of,
+    targets_per_request,
+    waterfill,
+)
 from dispatcher.channels.specs import SPECS
 from dispatcher.model.pools import TOTAL, Cap, pools_of
 from dispatcher.model.tier import TIERS

@@ -9,19 +9,8 @@ from msgspec.structs import replace
 
 from dispatcher.analysis.send_errors import SendError
 from dispatcher.analysis.served import Served
-from dispatcher.analysis.why import (
-    CauseShare,
-    Counted,
-    HeldUp,
-    Switch,
-    TimeSpan,
-    counted_of,
-    flow_switches_of,
-    held_now,
-    switches_of,
-    unrecorded_by,
-    why,
-)
+from dispatcher.analysis.task_times import Counted, Switch, TimeSpan, counted_of, flow_switches_of, switches_of
+from dispatcher.analysis.why import CauseShare, HeldUp, held_now, unrecorded_by, why
 from dispatcher.model.flow_pause import FlowPause, PauseKind
 from dispatcher.model.service_settings import globals_of
 from dispatcher.model.view import Globals, TargetCounts, TaskView, WorkerBeat

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from backends.redis.job_locks import JobLocks
+from backends.redis.workers import JobLocks
 from consumers.upkeep.held_jobs import HeldJobs
 from dispatcher.model.errors import Unreachable
 from estate.facts.guard_states import GUARD_JOB, GuardStates

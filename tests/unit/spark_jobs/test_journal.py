@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from backends.settings import PulsarSettings
 from backends.system_clock import SystemClock
 from dispatcher.model.errors import Refused, Unreachable
+from dispatcher.model.task import TOMBSTONE_MS
 from dispatcher.wire.control import ControlChange, Sealed
 from dispatcher.wire.outcome import RETRY, CloseTask, EpochMark, Mixed, Outcome, ProviderIds, Run, encode_record
-from dispatcher.wire.retention import TOMBSTONE_MS
 from lab.simulator.world import World
 from tests.contract.fold_records import parts
 from tests.contract.ledger_worlds import task_record

@@ -14,8 +14,8 @@ import pytest
 from backends.pulsar import silence
 from backends.pulsar.publisher import LaneProducer, LaneProducerSettings
 from backends.pulsar.silence import CHECKS
-from dispatcher.backoff import Backoff
 from dispatcher.model.errors import FairlaneError, NotFound, Unreachable
+from dispatcher.retry import Backoff
 from tests.unit.dispatch.backends.raw_client import Checks, Client, SilentProducer
 from tests.unit.dispatch.consumers.fakes import eventually
 

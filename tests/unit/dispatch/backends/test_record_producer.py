@@ -7,8 +7,8 @@ import pytest
 
 from backends.pulsar import silence
 from backends.pulsar.record_producer import RecordProducer
-from dispatcher.backoff import Backoff
 from dispatcher.model.errors import InvalidInput
+from dispatcher.retry import Backoff
 from tests.unit.dispatch.backends.raw_client import Client
 from tests.unit.dispatch.consumers.fakes import eventually
 

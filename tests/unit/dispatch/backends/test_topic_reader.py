@@ -10,9 +10,9 @@ import pytest
 from backends.pulsar import client as pulsar_client
 from backends.pulsar.client import partitions_of, record_producer
 from backends.pulsar.topic_reader import TopicReader
-from dispatcher.backoff import Backoff
 from dispatcher.model.errors import NotFound, Unreachable
 from dispatcher.ports import records_to_end
+from dispatcher.retry import Backoff
 
 TOPIC = "persistent://fairlane/system/control"
 STEPS = ("create", "seek", "has", "read")

@@ -5,8 +5,7 @@ import asyncio
 
 import pytest
 
-from consumers.delivery.fleet_gate import FleetGate
-from consumers.delivery.waiting_requests import WaitingRequests
+from consumers.delivery.fleet_gate import FleetGate, WaitingRequests
 from dispatcher.channels.guards.door import BURST_S, KEPT_S, NEVER_S, STALL_S, Door, Doors, Load, StallWatch
 from dispatcher.wire.lease import Pace
 from tests.virtual_clock import VirtualClock

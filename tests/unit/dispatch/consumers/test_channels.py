@@ -15,8 +15,7 @@ import pytest
 
 from consumers.delivery.channel_registry import load_channels
 from consumers.delivery.channels.http import HttpChannel
-from consumers.delivery.channels.log import LogChannel
-from consumers.delivery.channels.null import NullChannel
+from consumers.delivery.channels.log import LogChannel, NullChannel
 from dispatcher.model.errors import InvalidInput, Refused
 from dispatcher.ports import BatchChannel
 from dispatcher.wire.envelope import Envelope

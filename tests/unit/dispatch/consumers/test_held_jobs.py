@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from backends.redis.job_locks import JobLocks
+from backends.redis.workers import JobLocks
 from consumers.upkeep.held_jobs import HeldJobs, JobLockSettings
 from tests.actors import running
 from tests.unit.dispatch.consumers.fakes import eventually

@@ -9,8 +9,8 @@ from backends.redis.registry.registry import Registry
 from backends.redis.registry.service import SideLaneTable
 from consumers.upkeep.lane_cleanup import CleanupSettings, LaneCleaner
 from consumers.upkeep.side_lanes import SideLaneCleaner
-from dispatcher.backoff import Backoff
 from dispatcher.model.errors import FairlaneError, Refused, Unreachable
+from dispatcher.retry import Backoff
 from dispatcher.wire.control import ControlRecord
 from tests.contract.registry_records import position, task_record
 from tests.records import finished

@@ -10,7 +10,7 @@ import pytest
 
 from consumers.lanes.background import Background
 from consumers.lanes.opening import Opener, Opening, OpenSettings
-from dispatcher.backoff import Backoff
+from dispatcher.retry import Backoff
 from tests.unit.dispatch.consumers.fakes import eventually
 from tests.virtual_clock import VirtualClock
 

@@ -5,7 +5,7 @@ from math import inf
 import msgspec
 import pytest
 
-from dispatcher.analysis.forecast import ForecastTask
+from dispatcher.analysis.rates import ForecastTask
 from dispatcher.analysis.served import WaitingTasks
 from dispatcher.model.pools import Cap
 from dispatcher.model.view import Globals, TierStats, WorkerBeat

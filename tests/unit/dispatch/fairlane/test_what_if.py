@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from dispatcher.analysis.situation import Situation
-from dispatcher.model.cap_state import CapPhase, CapState
-from dispatcher.model.pools import Cap, Limits
+from dispatcher.model.pools import Cap, CapPhase, CapState, Limits
 from dispatcher.model.view import Globals, TaskView
 from fairlane.figures.usage import apps, channels
 from fairlane.figures.what_if import effects

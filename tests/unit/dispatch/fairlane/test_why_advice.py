@@ -3,7 +3,8 @@
 import pytest
 
 from dispatcher.analysis.send_errors import SendError
-from dispatcher.analysis.why import FLOW_PAUSED, PROVIDER, RETRY_WAIT, Why
+from dispatcher.analysis.task_times import PROVIDER, RETRY_WAIT
+from dispatcher.analysis.why import FLOW_PAUSED, Why
 from dispatcher.model.flow_pause import FlowPause, PauseKind
 from fairlane.cli.handlers.why import advice, say_error
 

@@ -8,8 +8,7 @@ from typing import TypeVar
 from msgspec import Raw
 
 from backends.redis.epochs import Epochs
-from backends.redis.registry.registry import ControlView, Registry
-from backends.redis.registry.submissions import SubmissionTable
+from backends.redis.registry.registry import ControlView, Registry, SubmissionTable
 from backends.redis.registry.tasks import TaskTable
 from dispatcher.model.view import Admission, HoldAction, InFlight, SubmitLease
 from dispatcher.ports import StoredRecord

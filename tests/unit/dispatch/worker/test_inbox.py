@@ -7,7 +7,7 @@ from threading import Event
 import pytest
 
 from dispatcher.engine.events import LaneReady
-from fairlane.worker.inbox import EngineInbox
+from fairlane.worker.engine_ports import EngineInbox
 
 DEADLINE_S = 30.0
 

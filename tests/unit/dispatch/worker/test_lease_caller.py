@@ -6,7 +6,7 @@ import pytest
 
 from dispatcher.model.errors import Unreachable
 from dispatcher.wire.lease import LeaseAnswer, LeaseRequest
-from fairlane.worker.lease_caller import LeaseThread
+from fairlane.worker.engine_ports import LeaseThread
 from tests.actors import running
 from tests.contract.ledger_worlds import request
 

@@ -18,8 +18,7 @@ from dispatcher.model.tier import Tier
 from dispatcher.model.view import TierStats
 from dispatcher.wire.lease import Pace
 from fairlane.figures.stuck_tasks import STUCK_MS
-from fairlane.worker.report.flow_metrics import FlowCollector
-from fairlane.worker.report.metrics import CallTimes, EngineCollector, MetricsServer, ServiceCollector
+from fairlane.worker.report.metrics import CallTimes, EngineCollector, FlowCollector, MetricsServer, ServiceCollector
 from fairlane.worker.report.service_view import ServiceView
 from tests.records import beat
 from tests.unit.tasks import live_task as live

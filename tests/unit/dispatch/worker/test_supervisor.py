@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from backends.system_clock import SystemClock
-from dispatcher.backoff import Backoff
 from dispatcher.model.errors import Hung, InvalidInput
+from dispatcher.retry import Backoff
 from fairlane.worker.process.supervisor import Supervisor, SupervisorSettings, spawned
 from tests.unit.dispatch.consumers.fakes import eventually
 

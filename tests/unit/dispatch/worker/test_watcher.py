@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backends.redis.feed import Feed
+from backends.redis.registry.registry import Feed
 from backends.redis.registry.task_rows import LiveTask, RowShape
 from backends.system_clock import SystemClock
 from dispatcher.engine.events import LanesChanged
