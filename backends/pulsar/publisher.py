@@ -11,7 +11,7 @@ import _pulsar
 import pulsar
 
 from backends.pulsar.client import PulsarClient, failure_of, let_go, make_producer
-from backends.pulsar.silence import CHECK_S, CHECKS, Silence, replace_producer
+from backends.pulsar.record_producer import CHECK_S, CHECKS, Silence, replace_producer
 from backends.settings import Compression
 from dispatcher.model.errors import FairlaneError, InvalidInput, Unreachable
 from dispatcher.ports import Done

@@ -16,7 +16,6 @@ from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError
 from dispatcher.model.view import TaskView
 from estate.rules.incidents import STUCK_MS, Incident, blocked_lanes, joined, stuck_lanes
-from fairlane.figures.stuck_tasks import is_stuck
 from fairlane.settings import Settings
 
 LANES_EVERY_S = 10.0
@@ -91,4 +90,4 @@ class IncidentWatch:
     def _stuck(self) -> list[TaskView]:
         served, settings = Served.by(self._workers.workers()), self._registry.service.globals()
         idle = self._registry.tasks.live(IDLE_TASK)
-        return [one.task for one in idle if is_stuck(one, served, settings, STUCK_MS)]
+        return [one.task for one in idle if one.is_stuck(served, settings, STUCK_MS)]

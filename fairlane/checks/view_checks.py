@@ -18,7 +18,6 @@ from dispatcher.model.service_settings import globals_of
 from dispatcher.model.values import duration, listed
 from dispatcher.model.view import Globals, TaskView, WorkerBeat
 from dispatcher.model.view_form import GONE, ViewRole, judge
-from fairlane.figures.stuck_tasks import is_stuck
 from fairlane.screen.fields import local_moment
 from fairlane.settings import Settings
 from producers.connection import Connection
@@ -124,7 +123,7 @@ def stuck_findings(
 ) -> Iterator[Finding]:
     """Yield a warning if tasks with open targets make no progress and nothing explains why."""
     served = Served.by(beats)
-    stuck = [one for one in tasks if is_stuck(one, served, settings)]
+    stuck = [one for one in tasks if one.is_stuck(served, settings)]
     if not stuck:
         return
     shown = listed([one.task.id for one in stuck], _SHOWN_TASKS)

@@ -1,4 +1,4 @@
-"""What threads give a worker's engine: its inbox, and the caller of the ledger, so that it never waits for Redis."""
+"""Threads around a worker's engine: the inbox that they put events into, and the one that calls the ledger."""
 
 import queue
 import threading

@@ -7,10 +7,11 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import msgspec
 
 from dispatcher.analysis.send_errors import SendError
+from dispatcher.analysis.served import Served
 from dispatcher.model.pools import Cap
 from dispatcher.model.task_control import edited_message, edits_of
 from dispatcher.model.tier import MILLI
-from dispatcher.model.view import TargetCounts, TaskView
+from dispatcher.model.view import ENDED_STATES, Globals, TargetCounts, TaskView
 from dispatcher.wire.control import (
     FORMAT,
     MAIN_WRITER,
@@ -51,6 +52,8 @@ RATE_STALE_MS = 3_000
 T = TypeVar("T")
 Value = bytes | None
 _decode_entries = msgspec.msgpack.Decoder(list[tuple[str, Announced | TakenOver]]).decode
+STUCK_MS = 900_000
+"""A task without progress for longer than this is stuck. A task waits at most 600 s for its next attempt."""
 
 
 class LiveTask(NamedTuple):
@@ -109,6 +112,14 @@ class IdleTask(NamedTuple):
     attempt was due, or a target got an outcome."""
     lacking: str = ""
     """An envelope that has waited for a minute because it lacks an open target: writer, sequence and round."""
+
+    def is_stuck(self, served: Served, settings: Globals, after_ms: int = STUCK_MS) -> bool:
+        """Return whether nothing has happened to the task for `after_ms`, though workers may send it."""
+        task = self.task
+        if not served.workers or self.idle_ms < after_ms or task.targets.pending <= 0:
+            return False
+        may_be_sent = not settings.stops(task.channel, task.app) and not served.lacks(task.channel)
+        return task.state in ENDED_STATES or (task.state == "running" and task.sealed and may_be_sent)
 
 
 class TaskRow(msgspec.Struct, frozen=True):

@@ -20,7 +20,6 @@ from fairlane.logging import configure_logging, masked
 from fairlane.public_names import hidden_package
 from fairlane.settings import Settings
 from fairlane.worker.process.stop_signal import stop_on_signals
-from fairlane.worker.process.supervisor import Supervisor, SupervisorSettings, spawned
 
 MAX_OPEN_FILES = 65_536
 _log = logging.getLogger(__name__)
@@ -47,6 +46,8 @@ def run_workers(settings: Settings) -> int:
     stop = stop_on_signals()
     if settings.worker.processes == 1:
         return _run_one(settings, settings.worker.name, stop)
+    from fairlane.worker.process.supervisor import Supervisor, SupervisorSettings, spawned
+
     base = settings.worker.name or f"{socket.gethostname()}-{os.getpid()}"
     names = [f"{base}-{number}" for number in range(1, settings.worker.processes + 1)]
     first_port = settings.worker.metrics_port

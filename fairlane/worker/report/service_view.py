@@ -12,7 +12,6 @@ from dispatcher.clock import Clock
 from dispatcher.model.flow_pause import FlowPause
 from dispatcher.model.view import Globals
 from fairlane.figures.signals import ServiceState, SignalMeter, Signals, job_of_live
-from fairlane.figures.stuck_tasks import is_stuck
 
 _KEPT_S = 2.0
 _STUCK_KEPT_S = 60.0
@@ -55,7 +54,7 @@ class ServiceView:
             now_s = self._clock.monotonic_s()
             if self._stuck is None or now_s - self._stuck[0] >= _STUCK_KEPT_S:
                 served, idle = Served.by(self._workers.workers()), self._registry.tasks.live(IDLE_TASK)
-                stuck = sum(bool(one.lacking) or is_stuck(one, served, settings) for one in idle)
+                stuck = sum(bool(one.lacking) or one.is_stuck(served, settings) for one in idle)
                 self._stuck = (now_s, stuck)
             return self._stuck[1]
 

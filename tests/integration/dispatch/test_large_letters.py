@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pulsar
 
-from backends.pulsar.dead_letter_topic import DeadLetterTopic, read_dead_letters
+from backends.pulsar.dead_letter_reader import read_dead_letters
+from backends.pulsar.dead_letter_topic import DeadLetterTopic
 from backends.pulsar.record_producer import RecordProducer
 from backends.redis.view import WITHOUT_TASK
 from backends.system_clock import SystemClock

@@ -10,7 +10,8 @@ import pytest
 
 from backends.pulsar.admin import PulsarAdmin
 from backends.pulsar.control_topic import ControlTopic
-from backends.pulsar.dead_letter_topic import DeadLetterTopic, read_dead_letters
+from backends.pulsar.dead_letter_reader import read_dead_letters
+from backends.pulsar.dead_letter_topic import DeadLetterTopic
 from backends.pulsar.outcome_topic import OutcomeTopic
 from backends.pulsar.record_producer import RecordProducer
 from backends.redis.skipped_records import SkippedRecords

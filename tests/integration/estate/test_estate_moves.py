@@ -12,7 +12,7 @@ import pytest
 from backends.pulsar.admin import PulsarAdmin
 from backends.pulsar.client import close, connect
 from backends.pulsar.provision import deprovision, provision
-from backends.pulsar.silence import CHECK_S, CHECKS
+from backends.pulsar.record_producer import CHECK_S, CHECKS
 from backends.settings import PulsarSettings
 from benchmarks.estate.servers import EstateServers
 from benchmarks.estate.steady_lanes import SteadyLanes

@@ -7,7 +7,8 @@ import pulsar
 import pytest
 
 from backends.pulsar import dead_letter_topic
-from backends.pulsar.dead_letter_topic import OTHERS, DeadLetterTopic, read_dead_letters
+from backends.pulsar.dead_letter_reader import read_dead_letters
+from backends.pulsar.dead_letter_topic import OTHERS, DeadLetterTopic
 from backends.redis.letter_index import BLOCK_ENTRIES, LetterSpan
 from backends.redis.view import SET_APART, WITHOUT_TASK
 from dispatcher.model.errors import Unreachable

@@ -11,9 +11,9 @@ from typing import Any
 import pulsar
 import pytest
 
-from backends.pulsar import silence
+from backends.pulsar import record_producer
 from backends.pulsar.publisher import LaneProducer, LaneProducerSettings
-from backends.pulsar.silence import CHECKS
+from backends.pulsar.record_producer import CHECKS
 from dispatcher.model.errors import FairlaneError, NotFound, Unreachable
 from dispatcher.retry import Backoff
 from tests.unit.dispatch.backends.raw_client import Checks, Client, SilentProducer
@@ -50,7 +50,7 @@ class SilentClient:
 
 @pytest.fixture
 def client(monkeypatch: pytest.MonkeyPatch) -> SilentClient:
-    monkeypatch.setattr(silence, "_ATTEMPTS", Backoff(0.001, 0.002))
+    monkeypatch.setattr(record_producer, "_ATTEMPTS", Backoff(0.001, 0.002))
     return SilentClient()
 
 
@@ -185,7 +185,7 @@ class LossyProducer(SilentProducer):
 def test_senders_at_once_get_each_answer_once_however_often_the_producer_is_replaced(
     monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    monkeypatch.setattr(silence, "_ATTEMPTS", Backoff(0.001, 0.002))
+    monkeypatch.setattr(record_producer, "_ATTEMPTS", Backoff(0.001, 0.002))
     client: Any = LossyClient(seed)
     lane, answers, over = (
         LaneProducer(client, LANE, LaneProducerSettings(in_flight_messages=30)),

@@ -5,7 +5,7 @@ from typing import Any
 import pulsar
 import pytest
 
-from backends.pulsar import silence
+from backends.pulsar import record_producer
 from backends.pulsar.record_producer import RecordProducer
 from dispatcher.model.errors import InvalidInput
 from dispatcher.retry import Backoff
@@ -16,7 +16,7 @@ from tests.unit.dispatch.consumers.fakes import eventually
 def test_a_record_without_receipt_is_published_by_the_next_producer_however_long_that_takes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(silence, "_ATTEMPTS", Backoff(0.001, 0.002))
+    monkeypatch.setattr(record_producer, "_ATTEMPTS", Backoff(0.001, 0.002))
     client: Any = Client(pulsar.Result.Timeout)
     producer = RecordProducer(client, "persistent://t/system/control")
     client.failing = 3
@@ -29,12 +29,12 @@ def test_a_record_without_receipt_is_published_by_the_next_producer_however_long
 
 
 def test_a_record_that_never_gets_a_receipt_is_published_by_another_producer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(silence, "_ATTEMPTS", Backoff(0.001, 0.002))
+    monkeypatch.setattr(record_producer, "_ATTEMPTS", Backoff(0.001, 0.002))
     client: Any = Client(None)
     producer = RecordProducer(client, "persistent://t/system/control")
     reported: list[tuple[Exception | None, str]] = []
     producer.publish(b"a", lambda *answer: reported.append(answer))
-    client.checks.make(silence.CHECKS - 1)
+    client.checks.make(record_producer.CHECKS - 1)
     assert client.bodies == [b"a"]
     client.checks.make()
     eventually(lambda: bool(reported))

@@ -23,7 +23,6 @@ from fairlane.checks.view_checks import (
     unrecorded_findings,
 )
 from fairlane.cli.handlers.view import MAX_SHOWN, shown_of
-from fairlane.figures.stuck_tasks import STUCK_MS
 from tests import records
 from tests.unit.tasks import task_view
 

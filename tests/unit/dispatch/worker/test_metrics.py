@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.registry import Collector
 
 from backends.redis.epochs import Epochs
-from backends.redis.registry.task_rows import IdleTask, LiveTask
+from backends.redis.registry.task_rows import STUCK_MS, IdleTask, LiveTask
 from consumers.delivery.flow_figures import MAX_FLOWS, FlowTable
 from dispatcher.channels.guards.door import Doors
 from dispatcher.engine.stats import EngineStats
@@ -17,7 +17,6 @@ from dispatcher.model.flow_pause import FlowPause, PauseKind
 from dispatcher.model.tier import Tier
 from dispatcher.model.view import TierStats
 from dispatcher.wire.lease import Pace
-from fairlane.figures.stuck_tasks import STUCK_MS
 from fairlane.worker.report.metrics import CallTimes, EngineCollector, FlowCollector, MetricsServer, ServiceCollector
 from fairlane.worker.report.service_view import ServiceView
 from tests.records import beat
