@@ -18,8 +18,7 @@ from pydantic import (
     model_validator,
 )
 
-from backends.addresses import Address, as_address, not_configured, usable
-from backends.redis_url import checked_redis_url
+from backends.addresses import Address, as_address, checked_redis_url, not_configured, usable
 from dispatcher.model.shown import hide, hide_in
 from dispatcher.wire.topics import NAME_PATTERN
 

@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 from dispatcher.retry import JITTER, NextStep, TargetState, next_step, step_of_waiting, step_without_call
 from dispatcher.wire.envelope import Envelope
-from dispatcher.wire.groups import MAX_DUES, TargetGroup
+from dispatcher.wire.groups import MAX_DUES, TargetGroup, pack_positions, unpack_positions
 from dispatcher.wire.outcome import OPEN_NAMES, Report
-from dispatcher.wire.positions import pack_positions, unpack_positions
 from dispatcher.wire.topics import RETRY_STEPS_S
 
 Groups = Sequence[TargetGroup] | None

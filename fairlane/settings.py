@@ -26,8 +26,8 @@ from pydantic_settings import (
 )
 
 from backends.addresses import Address
+from backends.files import parse_toml, read_text
 from backends.settings import EstateSettings, Name, PulsarSettings, RedisSettings
-from backends.text_files import parse_toml, read_text
 from consumers.delivery.settings import HttpChannelSettings, PushChannels, PushChannelSettings
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.field_errors import in_words

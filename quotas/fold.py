@@ -11,9 +11,8 @@ from backends.redis.view import RedisView
 from dispatcher.fold_cost import CALL_COST, cost_of, cut
 from dispatcher.model.errors import Malformed
 from dispatcher.ports import FoldResult
-from dispatcher.wire.groups import MAX_TRIES, TargetGroup, groups_within
+from dispatcher.wire.groups import MAX_TRIES, TargetGroup, all_positions, groups_within, pack_flags
 from dispatcher.wire.outcome import UNSENT, Mixed, Outcome, OutcomeRecord, Outcomes, read_outcomes
-from dispatcher.wire.positions import all_positions, pack_flags
 
 _encode = msgspec.msgpack.Encoder().encode
 _FINAL = len(Outcome)

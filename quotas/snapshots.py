@@ -10,8 +10,7 @@ from backends.redis.client import Arg, lua_folder
 from backends.redis.skipped_records import topics
 from backends.redis.view import RedisView
 from dispatcher.model.errors import Malformed, Unreachable
-from dispatcher.wire.groups import MAX_TRIES, TargetGroup, groups_within
-from dispatcher.wire.positions import pack_positions, unpack_positions
+from dispatcher.wire.groups import MAX_TRIES, TargetGroup, groups_within, pack_positions, unpack_positions
 from dispatcher.wire.snapshot import BitsPart, Cursors, OpenPart, Part, SettingsPart, SkippedPart, TaskPart
 
 TASKS_AT_ONCE = 200

@@ -6,8 +6,7 @@ import msgspec
 from hypothesis import strategies as st
 
 from dispatcher.wire.envelope import FORMAT, MAX_SEQUENCE, ROUNDS_FORMAT, Envelope, encode_message
-from dispatcher.wire.groups import TargetGroup
-from dispatcher.wire.positions import pack_positions
+from dispatcher.wire.groups import TargetGroup, pack_positions
 
 FIELDS = Envelope.__struct_fields__
 GOOD: tuple[Any, ...] = (

@@ -17,8 +17,7 @@ from redis.connection import ConnectionPool
 from backends.addresses import Address, as_given, usable
 from backends.redis.faults import IsCluster, NotPrimary, ServerFault
 from backends.redis.keys import CONSTANTS
-from backends.redis.pools import OnConnect, copy_of, open_pool
-from backends.redis.sentinel import FollowingPool
+from backends.redis.pools import OnConnect, copy_of, following, open_pool
 from backends.settings import RedisSettings
 from dispatcher.model.errors import FairlaneError, Refused, Unreachable
 
@@ -38,8 +37,8 @@ class RedisClient(redis.Redis):
     def close(self) -> None:
         """Close the connections for good; the vendor's client would connect again."""
         self.closed = True
-        if isinstance(self.connection_pool, FollowingPool):
-            self.connection_pool.end()
+        if follows := following(self.connection_pool):
+            follows.end()
         super().close()
 
     def check(self) -> None:

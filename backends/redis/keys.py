@@ -26,7 +26,7 @@ MAX_SKIPPED_RECORDS = 1_000
 """Maximum number of positions of skipped records that are kept per topic."""
 REPORT_MS = 4_000
 """After the claims made before a view have ended, time for live workers to report the outcomes of them that no topic
-has: these are late after a second, and a heartbeat a second names them (dispatcher/engine/unrecorded.py)."""
+has: these are late after a second, and a heartbeat a second names them (dispatcher/engine/stats.py)."""
 MOVED_MS = 10_000
 """Time for workers on another Redis to notice that the view has moved; they grant until then."""
 COUNT_FIELDS = tuple("cancelled_n" if name == "cancelled" else name for name in OUTCOME_NAMES)

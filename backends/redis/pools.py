@@ -2,20 +2,21 @@
 
 import weakref
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import redis
 from redis import exceptions
 from redis.backoff import NoBackoff
 from redis.connection import AbstractConnection, ConnectionPool, parse_url
 from redis.retry import Retry
-from redis.sentinel import SentinelManagedConnection, SentinelManagedSSLConnection
 
+from backends.addresses import SentinelUrl, is_sentinel_url, sentinel_url
 from backends.redis.faults import NotPrimary
-from backends.redis.sentinel import FollowingPool, Sentinels, asker
-from backends.redis_url import SentinelUrl, is_sentinel_url, sentinel_url
 from backends.settings import RedisSettings
 from dispatcher.model.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from backends.redis.sentinel import FollowingPool
 
 OnConnect = Callable[[AbstractConnection], None]
 """Called with every new connection before its first command, in place of the vendor's `on_connect`."""
@@ -97,7 +98,13 @@ def copy_of(pool: ConnectionPool, **changes: Any) -> ConnectionPool:
     """Return a pool of its own connections to the same server, with changed options."""
     options = {name: value for name, value in pool.connection_kwargs.items() if name != "connection_pool"}
     options |= {"connection_class": pool.connection_class, **changes}
-    return FollowingPool(pool.sentinels, **options) if isinstance(pool, FollowingPool) else _with_leave(options)
+    follows = following(pool)
+    return type(follows)(follows.sentinels, **options) if follows else _with_leave(options)
+
+
+def following(pool: ConnectionPool) -> "FollowingPool | None":
+    """Return the pool if it follows the primary that Sentinels name; None if it has one address."""
+    return cast("FollowingPool", pool) if hasattr(pool, "sentinels") else None
 
 
 def _single(options: Options, settings: RedisSettings) -> ConnectionPool:
@@ -126,6 +133,10 @@ def _with_leave(options: Options) -> ConnectionPool:
 
 
 def _following(url: SentinelUrl, settings: RedisSettings, common: Options) -> ConnectionPool:
+    from redis.sentinel import SentinelManagedConnection, SentinelManagedSSLConnection
+
+    from backends.redis.sentinel import FollowingPool, Sentinels, asker
+
     options = {**common, "db": url.db, "username": url.username, "password": url.password, "socket_keepalive": True}
     options |= _credentials(settings)
     to_sentinels: Options = {

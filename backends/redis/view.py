@@ -12,6 +12,7 @@ import redis
 from redis import exceptions
 from redis.connection import AbstractConnection
 
+from backends.addresses import is_sentinel_url, sentinel_url
 from backends.redis.client import (
     Arg,
     Observe,
@@ -26,7 +27,6 @@ from backends.redis.client import (
 from backends.redis.faults import IsCluster, IsSentinel, NotPrimary
 from backends.redis.keys import Keys
 from backends.redis.pools import OnConnect
-from backends.redis_url import is_sentinel_url, sentinel_url
 from backends.settings import RedisSettings
 
 WITHOUT_TASK = "letters_without_task:"

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from consumers.delivery.fleet_gate import FleetGate
 from consumers.delivery.flow_figures import FlowTable
-from dispatcher.channels.guards.payload_guard import MessageRefused
+from dispatcher.channels.guards.trouble import MessageRefused
 from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError, InvalidInput
 from dispatcher.ports import AnyChannel

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from backends.redis.registry.registry import ControlView
 from backends.redis.registry.tasks import TaskTable
-from dispatcher.channels.guards.payload_guard import FIRST_ANSWERS, MessageRefusal
+from dispatcher.channels.guards.trouble import FIRST_ANSWERS, MessageRefusal
 from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError
 from dispatcher.model.task_control import Control

@@ -11,8 +11,8 @@ from dispatcher.engine.events import Stored
 from dispatcher.engine.lanes import WorkingSet
 from dispatcher.engine.runs import EnvelopeRun
 from dispatcher.engine.shared import EnginePart, Shared
+from dispatcher.engine.stats import LateRecords, UnrecordedOutcomes
 from dispatcher.engine.suspects import OpenRecord, RecordSuspects, Result, SetApart
-from dispatcher.engine.unrecorded import LateRecords, UnrecordedOutcomes
 from dispatcher.model.errors import FairlaneError, Malformed, NotFound
 from dispatcher.ports import DeadLetter, Delivery, Done
 from dispatcher.rounds import retry_wait

@@ -11,8 +11,7 @@ from msgspec import Meta
 
 from dispatcher.model.errors import DECODING_ERRORS, Malformed, NewerFormat
 from dispatcher.wire.checks.nesting import TOO_DEEP, complaint_of, complaint_of_encoded
-from dispatcher.wire.groups import MAX_TRIES, Groups, TargetGroup, Time, partition_of
-from dispatcher.wire.positions import mask_of, pack_positions
+from dispatcher.wire.groups import MAX_TRIES, Groups, TargetGroup, Time, mask_of, pack_positions, partition_of
 from dispatcher.wire.topics import NAME_PATTERN, TASK_PATTERN
 
 FORMAT = 1
@@ -115,7 +114,7 @@ class Envelope(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def open_positions(self) -> str:
-        """Positions of its targets in the first envelope, in the form of dispatcher/wire/positions.py."""
+        """Positions of its targets in the first envelope, in the form of dispatcher/wire/groups.py."""
         count = len(self.targets)
         return pack_positions(range(count) if self.positions is None else self.positions, self.size)
 

@@ -1,4 +1,8 @@
-"""The open targets of an envelope by tries and due time, in envelopes, outcome records, the view and leases."""
+"""The open targets of an envelope by tries and due time, in envelopes, outcome records, the view and leases.
+
+Their positions are in the view's form (quotas/lua/shared/positions.lua): a string with one hexadecimal digit per four
+positions; the first position of a digit is its lowest bit. Empty for none.
+"""
 
 from collections.abc import Iterable, Sequence
 from typing import Annotated
@@ -6,26 +10,61 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from dispatcher.wire.positions import mask_of, positions_of
-
+_ALL_DIGITS = ("", "1", "3", "7")
 MAX_TRIES = 20
 """Largest number of tries of a target, and largest maximum of attempts of a task."""
 MAX_DUES = 6
 """Maximum due times of one envelope. One in between is rounded up to the next."""
 MAX_GROUPS = 256
 """Maximum groups of one envelope: two for each due time and number of tries."""
-
 MAX_TIME_MS = 253_402_300_800_000
 """The year 10,000."""
 Time = Annotated[int, Meta(ge=0, lt=MAX_TIME_MS)]
 """Wall time in ms, before the year 10,000."""
 
 
+def all_positions(size: int) -> str:
+    """Return the string for all positions of an envelope with `size` targets."""
+    return "f" * (size // 4) + _ALL_DIGITS[size % 4]
+
+
+def pack_flags(flags: bytes | bytearray) -> str:
+    """Return the string for the positions where `flags` has the character 1 and not 0."""
+    if b"1" not in flags:
+        return ""
+    return f"{int(flags[::-1], 2):0{(len(flags) + 3) // 4}x}"[::-1]
+
+
+def pack_positions(positions: Iterable[int], size: int) -> str:
+    """Return the string for these positions of an envelope with `size` targets."""
+    flags = bytearray(b"0" * size)
+    for position in positions:
+        if position < size:
+            flags[position] = 0x31
+    return pack_flags(flags)
+
+
+def mask_of(text: str) -> int:
+    """Return the positions as bits of an integer. Raises ValueError for a string that does not have this form."""
+    return int(text[::-1] or "0", 16)
+
+
+def positions_of(mask: int, size: int) -> str:
+    """Return the string for the bits of an integer, for an envelope with `size` targets. Empty for none."""
+    return f"{mask:0{(size + 3) // 4}x}"[::-1] if mask else ""
+
+
+def unpack_positions(text: str) -> list[int]:
+    """Return the positions in order. Raises ValueError for a string that does not have this form."""
+    flags = f"{mask_of(text):b}"[::-1]
+    return [position for position, flag in enumerate(flags) if flag == "1"]
+
+
 class TargetGroup(msgspec.Struct, array_like=True, frozen=True, gc=False, kw_only=True):
     """Open targets of one envelope with as many tries and the same due time."""
 
     positions: Annotated[str, Meta(pattern="^[0-9a-f]{1,125}$")]
-    """Their positions in the first envelope (dispatcher/wire/positions.py)."""
+    """Their positions in the first envelope (see above)."""
     tries: Annotated[int, Meta(ge=0, le=MAX_TRIES)]
     """Calls that may have reached the provider."""
     due_ms: Time

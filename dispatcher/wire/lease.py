@@ -5,8 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from dispatcher.wire.groups import TargetGroup
-from dispatcher.wire.positions import unpack_positions
+from dispatcher.wire.groups import TargetGroup, unpack_positions
 
 FORMAT = 1
 
@@ -161,7 +160,7 @@ class StatusRun(msgspec.Struct, array_like=True, frozen=True, gc=False):
     attempt: int = 0
     """REPUBLISH: the last recorded attempt."""
     open: str = ""
-    """REPUBLISH: the positions in the first envelope that are still open (dispatcher/wire/positions.py)."""
+    """REPUBLISH: the positions in the first envelope that are still open (dispatcher/wire/groups.py)."""
     lane: str = ""
     """MOVE: the lane to publish to."""
     groups: list[TargetGroup] = []

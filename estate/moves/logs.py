@@ -13,7 +13,7 @@ from typing import BinaryIO, Literal
 
 import msgspec
 
-from backends.durable_files import sync
+from backends.files import sync
 from backends.system_clock import SystemClock
 from dispatcher.model.errors import DECODING_ERRORS, InvalidInput, NotFound, Refused
 from estate.plans.balance import Move

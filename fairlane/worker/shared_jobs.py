@@ -7,15 +7,12 @@ from functools import partial
 from backends.pulsar.snapshot_topics import SnapshotTopics
 from backends.redis.skipped_records import CONTROL as CONTROL_TOPIC
 from consumers.upkeep.closing import Closing
-from consumers.upkeep.control_folder import ControlFolder
 from consumers.upkeep.finishing import Finisher
-from consumers.upkeep.folder import FoldSettings, OutcomeFolder
+from consumers.upkeep.folder import ControlFolder, FoldSettings, OutcomeFolder
 from consumers.upkeep.held_jobs import HeldJobs
 from consumers.upkeep.housekeeping import Chore, Housekeeper
-from consumers.upkeep.lane_cleanup import LaneCleaner
-from consumers.upkeep.rebuild import Rebuilder, RebuildPorts, RebuildSettings
-from consumers.upkeep.restating import Restater
-from consumers.upkeep.side_lanes import SideLaneCleaner
+from consumers.upkeep.lane_cleanup import LaneCleaner, SideLaneCleaner
+from consumers.upkeep.rebuild import Rebuilder, RebuildPorts, RebuildSettings, Restater
 from consumers.upkeep.snapshots import Restorer, SnapshotSettings, Snapshotter
 from dispatcher.clock import Clock
 from fairlane.worker.connections import PulsarSide, RedisSide

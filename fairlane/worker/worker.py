@@ -22,9 +22,9 @@ from consumers.lanes.give_back import MissingChannels
 from consumers.lanes.prefetch import PrefetchSettings
 from consumers.lanes.pulsar_lanes import LaneSettings, PulsarLanes
 from consumers.upkeep.flow_pauses import FlowPauses
-from consumers.upkeep.side_lanes import create_missing_lane
+from consumers.upkeep.lane_cleanup import create_missing_lane
 from consumers.upkeep.task_stops import TaskStops
-from dispatcher.channels.guards.payload_guard import MessageRefusal
+from dispatcher.channels.guards.trouble import MessageRefusal
 from dispatcher.clock import Clock, ServiceClock
 from dispatcher.engine.engine import Engine
 from dispatcher.engine.events import Drain, LaneReady

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from backends.durable_files import replace_durably
+from backends.files import replace_durably
 from dispatcher.model.errors import InvalidInput
 
 _LASTS = timedelta(days=90)

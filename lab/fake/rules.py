@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from backends.text_files import parse_toml, read_text
+from backends.files import parse_toml, read_text
 from dispatcher.channels.verdict_table import UNKNOWN_ANSWER, Answer, Row, VerdictTable
 from dispatcher.model.errors import DECODING_ERRORS, InvalidInput
 

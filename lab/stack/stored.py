@@ -5,7 +5,7 @@ from typing import Generic, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from backends.durable_files import replace_durably
+from backends.files import replace_durably
 from lab.stack.errors import StackError
 
 T = TypeVar("T")

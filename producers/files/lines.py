@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import chain, islice
 from typing import BinaryIO, Final
 
-from backends.text_files import BOM
+from backends.files import BOM
 
 _READ: Final = 1 << 16
 _COUNTED: Final = 1 << 26

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from backends.text_files import read_text
+from backends.files import read_text
 from backends.yaml_loader import BoundedLoader
 from dispatcher.channels.push_message import LANGUAGE
 from dispatcher.model.errors import InvalidInput

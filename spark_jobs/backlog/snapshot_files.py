@@ -16,7 +16,7 @@ from typing import IO, Any, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from backends.durable_files import sync
+from backends.files import sync
 from dispatcher.model.errors import InvalidInput, Refused
 
 FOLDER = "backlog"

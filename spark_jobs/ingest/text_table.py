@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 import msgspec
 
-from backends.text_files import BOM
+from backends.files import BOM
 from dispatcher.model.errors import InvalidInput
 from producers.files.audience_rows import Beside, Row, RowRules
 from producers.files.csv_audience import END_IN_QUOTES, Header, csv_bursts, csv_table, dialect, row_maker

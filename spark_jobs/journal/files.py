@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from backends.durable_files import sync
+from backends.files import sync
 from spark_jobs.journal.log import TableFile
 from spark_jobs.journal.outcome_rows import ROWS
 from spark_jobs.session.folders import folder_name

@@ -14,7 +14,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from backends.durable_files import write_durably
+from backends.files import write_durably
 from backends.settings import PulsarSettings
 from dispatcher.model.errors import FairlaneError, Malformed
 from dispatcher.ports import StoredRecord

@@ -15,7 +15,7 @@ from tempfile import TemporaryFile
 
 import msgspec
 
-from backends.durable_files import sync, write_durably
+from backends.files import sync, write_durably
 from dispatcher.model.errors import Malformed, Refused
 
 FOLDER = "journal"

@@ -24,8 +24,7 @@ from dispatcher.engine.rhythm import RateWindow
 from dispatcher.engine.settings import EngineSettings
 from dispatcher.engine.settling import Settling
 from dispatcher.engine.shared import Timers
-from dispatcher.engine.stats import EngineStats
-from dispatcher.engine.unrecorded import UnrecordedOutcomes
+from dispatcher.engine.stats import EngineStats, UnrecordedOutcomes
 from dispatcher.scheduling.scheduler import QueueEntry, Scheduler
 from dispatcher.scheduling.shared_bound import SharedBound
 from dispatcher.wire.envelope import Envelope

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from dispatcher.wire.envelope import ROUNDS_FORMAT, Envelope, encode_message
-from dispatcher.wire.groups import TargetGroup
+from dispatcher.wire.groups import TargetGroup, pack_positions, unpack_positions
 from dispatcher.wire.outcome import (
     ALL_SENT,
     RETRY,
@@ -19,7 +19,6 @@ from dispatcher.wire.outcome import (
     decode_record,
     encode_record,
 )
-from dispatcher.wire.positions import pack_positions, unpack_positions
 from tests.unit.dispatch.consumers.envelopes import envelope
 from tests.virtual_clock import VirtualClock
 

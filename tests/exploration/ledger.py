@@ -12,25 +12,15 @@ from msgspec import msgpack
 from backends.redis.keys import COUNT_FIELDS
 from backends.redis.workers import Workers
 from dispatcher.wire.control import ControlRecord, encode_control
+from dispatcher.wire.groups import mask_of
 from dispatcher.wire.lease import LeaseAnswer, LeaseRequest, Status, StatusRun
-from dispatcher.wire.positions import mask_of
 from dispatcher.wire.topics import Topics
 from lab.simulator.redis.server import MemoryRedis
 from lab.simulator.redis.store import Hash, SortedSet, Text
 from lab.simulator.world import World, view_in
 from tests.exploration.envelopes import TASK, due_at
 from tests.exploration.machine import WorkerState
-from tests.exploration.plain_view import (
-    CLAIM,
-    OPEN,
-    PREFIX,
-    STARTED_MS,
-    key_of,
-    listed,
-    ordered,
-    other_claim,
-    plain,
-)
+from tests.exploration.plain_view import CLAIM, OPEN, PREFIX, STARTED_MS, key_of, listed, ordered, other_claim, plain
 from tests.exploration.worker import NAME
 from tests.exploration.world import UNRECORDED
 from tests.records import beat

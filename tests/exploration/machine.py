@@ -7,8 +7,8 @@ from typing import Any
 from dispatcher.engine.runs import EnvelopeRun
 from dispatcher.engine.sending import PickedBatch
 from dispatcher.ports import Delivery
+from dispatcher.wire.groups import mask_of
 from dispatcher.wire.lease import LeaseRequest, encode
-from dispatcher.wire.positions import mask_of
 from dispatcher.wire.topics import Topics
 from tests.exploration.digest import digest
 from tests.exploration.envelopes import Kind, kind_of

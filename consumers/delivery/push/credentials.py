@@ -9,7 +9,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import cast
 
-from backends.text_files import BOM
+from backends.files import BOM
 from consumers.delivery.push.mangled import restored
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.shown import hide, hide_named

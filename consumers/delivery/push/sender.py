@@ -16,8 +16,15 @@ from consumers.delivery.push.rendering import Rendered, Renderings
 from consumers.delivery.push.runners import Runners
 from dispatcher.channels.calls import ProviderCall, TargetResults
 from dispatcher.channels.guards.door import ONE, StallWatch
-from dispatcher.channels.guards.payload_guard import MessageRefusal, MessageRefused, PayloadGuard
-from dispatcher.channels.guards.trouble import KEPT_S, KINDS, RECHECKED_AFTER_S, Trouble
+from dispatcher.channels.guards.trouble import (
+    KEPT_S,
+    KINDS,
+    RECHECKED_AFTER_S,
+    MessageRefusal,
+    MessageRefused,
+    PayloadGuard,
+    Trouble,
+)
 from dispatcher.channels.template import MissingVariable
 from dispatcher.channels.verdict_table import Answer, Effect, Row, wait_of
 from dispatcher.clock import Clock

@@ -1,7 +1,11 @@
-"""Trouble of a flow: why it must pause and for how long.
+"""Trouble of a flow: why it must pause and for how long. Trouble of a message: whether its task must stop.
 
 A flow is what has limits of its own in a channel: the credential of one app.
 """
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import NamedTuple
 
 import msgspec
 
@@ -17,6 +21,17 @@ LONGEST_DOWN_S = 300.0
 """The longest pause of a flow whose provider does not work, unless the provider asks for more."""
 RECHECKED_AFTER_S = 60.0
 """How long a flow pauses if neither the provider nor the verdict table names a time."""
+KINDS = {
+    Effect.CREDENTIALS: PauseKind.CREDENTIALS,
+    Effect.LIMIT: PauseKind.LIMIT,
+    Effect.DOWN: PauseKind.DOWN,
+}
+"""Effects of answers that are trouble of the whole flow."""
+FIRST_ANSWERS = 100
+"""The number of answers, without a single success, that condemn a message."""
+MAX_TASKS = 1_000
+"""Tasks of which answers are counted. One that is forgotten is counted again, and stopped only if nobody got it."""
+_ACQUITTED = -1
 
 
 class Trouble(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,14 +59,6 @@ class Trouble(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def flow(self) -> str:
         return flow_name(self.channel, self.app)
-
-
-KINDS = {
-    Effect.CREDENTIALS: PauseKind.CREDENTIALS,
-    Effect.LIMIT: PauseKind.LIMIT,
-    Effect.DOWN: PauseKind.DOWN,
-}
-"""Effects of answers that are trouble of the whole flow."""
 
 
 class Breaker:
@@ -83,3 +90,36 @@ class Breaker:
     def works(self, flow: str) -> None:
         """Record that the provider answers."""
         self._paused_s.pop(flow, None)
+
+
+class MessageRefusal(NamedTuple):
+    """The first answers to a task all refuse its message."""
+
+    task: str
+    reason: str
+    """The provider's."""
+
+
+MessageRefused = Callable[[MessageRefusal], None]
+"""Called once for a task. Must not block."""
+
+
+class PayloadGuard:
+    """Counts the first answers to each task that this worker sends."""
+
+    def __init__(self) -> None:
+        self._refusals: OrderedDict[str, int] = OrderedDict()
+
+    def answered(self, task: str, effect: Effect) -> bool:
+        """Note an answer by its effect. Return whether it completes FIRST_ANSWERS that all refuse the message.
+
+        Trouble of the flow says nothing about the message. Any other answer acquits it.
+        """
+        count = self._refusals.get(task, 0)
+        if count == _ACQUITTED or effect in KINDS:
+            return False
+        count = count + 1 if effect is Effect.PAYLOAD else _ACQUITTED
+        self._refusals[task] = count
+        if len(self._refusals) > MAX_TASKS:
+            self._refusals.popitem(last=False)
+        return count == FIRST_ANSWERS

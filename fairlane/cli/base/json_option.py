@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from backends.text_files import read_text
+from backends.files import read_text
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.values import is_object
 

@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from backends.text_files import read_text
+from backends.files import read_text
 from backends.yaml_loader import BoundedLoader
 from dispatcher.model.errors import InvalidInput, NotFound
 from dispatcher.model.field_errors import in_words

@@ -1,5 +1,5 @@
 -- library
--- Positions of targets as text (dispatcher/wire/positions.py): one hexadecimal digit for every four positions, with the
+-- Positions of targets as text (dispatcher/wire/groups.py): one hexadecimal digit for every four positions, with the
 -- first in its lowest bit. '' for none.
 
 local all_positions, count_positions, take_final, both, all_but

@@ -16,8 +16,7 @@ from backends.redis.registry.tasks import ANY
 from backends.redis.skipped_records import CONTROL, SkippedRecords
 from backends.redis.view import RedisView
 from backends.redis.view_records import ViewRecords
-from consumers.upkeep.control_folder import ControlFolder
-from consumers.upkeep.folder import FoldSettings
+from consumers.upkeep.folder import ControlFolder, FoldSettings
 from dispatcher.analysis.task_times import counted_of
 from dispatcher.model.errors import Malformed
 from dispatcher.wire.checks.control_checks import read_control

@@ -5,7 +5,7 @@ import queue
 import pytest
 
 from consumers.upkeep.task_stops import GIVE_UP_S, TaskStops
-from dispatcher.channels.guards.payload_guard import FIRST_ANSWERS, MessageRefusal
+from dispatcher.channels.guards.trouble import FIRST_ANSWERS, MessageRefusal
 from dispatcher.wire.control import ControlChange, decode_control
 from dispatcher.wire.outcome import Outcome
 from tests.contract.away_log import AwayLog

@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 
 from dispatcher.model.tier import Tier
 from dispatcher.wire.envelope import ROUNDS_FORMAT, decode_envelope
-from dispatcher.wire.groups import TargetGroup
-from dispatcher.wire.positions import pack_positions
+from dispatcher.wire.groups import TargetGroup, pack_positions
 from dispatcher.wire.topics import RETRY_STEPS_S
 from tests.near_envelopes import readable, wire
 from tests.unit.engine_world import EngineWorld, busy_at_first

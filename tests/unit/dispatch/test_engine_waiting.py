@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dispatcher.engine.waiting import SLICE, Waiting
+from dispatcher.engine.leases import SLICE, Waiting
 from dispatcher.ports import WaitingLane
 from tests.unit.reachable import texts_in
 

@@ -16,8 +16,7 @@ from dispatcher.wire.envelope import (
     decode_envelope,
     encode_envelope,
 )
-from dispatcher.wire.groups import TargetGroup
-from dispatcher.wire.positions import pack_positions
+from dispatcher.wire.groups import TargetGroup, pack_positions
 from tests.near_envelopes import FIELDS, GOOD, anything, encode, odd_values, wire
 
 

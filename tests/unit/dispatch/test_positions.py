@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.wire.positions import all_positions, pack_positions, unpack_positions
+from dispatcher.wire.groups import all_positions, pack_positions, unpack_positions
 
 
 @given(st.sets(st.integers(0, 499)), st.integers(0, 500))

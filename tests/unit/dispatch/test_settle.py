@@ -12,7 +12,7 @@ from dispatcher.ports import Delivery
 from dispatcher.rounds import retry_wait
 from dispatcher.settle import Draft, NamedTargets, match
 from dispatcher.wire.envelope import ROUNDS_FORMAT
-from dispatcher.wire.groups import MAX_DUES, TargetGroup
+from dispatcher.wire.groups import MAX_DUES, TargetGroup, pack_positions, unpack_positions
 from dispatcher.wire.outcome import (
     ALL_SENT,
     OPEN_NAMES,
@@ -26,7 +26,6 @@ from dispatcher.wire.outcome import (
     decode_record,
     encode_record,
 )
-from dispatcher.wire.positions import pack_positions, unpack_positions
 from producers.outcomes.recorded import invalid_in
 from tests.unit.dispatch.consumers.envelopes import envelope
 

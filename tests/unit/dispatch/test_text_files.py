@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from backends.text_files import MAX_BYTES
+from backends.files import MAX_BYTES
 from consumers.delivery.push.credentials import CredentialSource
 from dispatcher.channels.specs import SPECS
 from dispatcher.model.errors import InvalidInput, NotFound

@@ -1,6 +1,6 @@
 -- library
 -- include: keys.lua
--- Outcomes that live workers know and no topic has (dispatcher/engine/unrecorded.py), as their heartbeats report.
+-- Outcomes that live workers know and no topic has (dispatcher/engine/stats.py), as their heartbeats report.
 --
 -- A view begun meanwhile does not know the claims under which they were sent. P:unrecorded (hash: task ->
 -- `|<worker>|<worker>|`) holds these tasks back. A worker is taken out as a claim is ended, by a ClaimsEnded record with

@@ -6,7 +6,7 @@ import msgspec
 import pulsar
 import pytest
 
-from backends.pulsar import dead_letter_topic
+from backends.pulsar import dead_letter_reader
 from backends.pulsar.dead_letter_reader import read_dead_letters
 from backends.pulsar.dead_letter_topic import OTHERS, DeadLetterTopic
 from backends.redis.letter_index import BLOCK_ENTRIES, LetterSpan
@@ -32,7 +32,7 @@ def test_one_that_cannot_be_read_is_passed_over(
         StoredRecord("2", msgspec.msgpack.encode(uneven), "t"),
         StoredRecord("3", msgspec.msgpack.encode(letter), "t"),
     ]
-    monkeypatch.setattr(dead_letter_topic, "TopicReader", lambda *_, **__: fakes.Topic(records).open(None))
+    monkeypatch.setattr(dead_letter_reader, "TopicReader", lambda *_, **__: fakes.Topic(records).open(None))
     assert list(read_dead_letters(None, Topics(), "t")) == [letter]
     assert "A dead letter at 1 cannot be read and is skipped" in caplog.text
     assert "A dead letter at 2 cannot be read and is skipped: its columns do not fit together" in caplog.text
@@ -46,7 +46,7 @@ def test_a_letter_whose_variables_cannot_be_read_is_skipped(
 ) -> None:
     whole = dead_letter("t", ["a", "b"], variables=[None, {"name": UNREADABLE[name]}], first_call_ms=7)
     records = [StoredRecord("1", msgspec.msgpack.encode(whole), "t")]
-    monkeypatch.setattr(dead_letter_topic, "TopicReader", lambda *_, **__: fakes.Topic(records).open(None))
+    monkeypatch.setattr(dead_letter_reader, "TopicReader", lambda *_, **__: fakes.Topic(records).open(None))
     assert at(400, lambda: list(read_dead_letters(None, Topics(), "t"))) == []
     assert "A dead letter at 1 cannot be read and is skipped" in caplog.text
 
@@ -117,7 +117,7 @@ def topic(monkeypatch: pytest.MonkeyPatch) -> Topic:
     others = {entry: letter_of("other", entry) for entry in range(1_000)}
     letters = others | {entry: letter_of("mine", entry) for entry in (70, 700)}
     topic = Topic([StoredRecord(position(n), msgspec.msgpack.encode(one), one.task) for n, one in letters.items()])
-    monkeypatch.setattr(dead_letter_topic, "TopicReader", lambda _, __, after=None, since_ms=0: topic.open(after))
+    monkeypatch.setattr(dead_letter_reader, "TopicReader", lambda _, __, after=None, since_ms=0: topic.open(after))
     return topic
 
 

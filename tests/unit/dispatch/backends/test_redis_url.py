@@ -3,10 +3,9 @@
 import pytest
 from pydantic import ValidationError
 
-from backends.addresses import Address
+from backends.addresses import Address, sentinel_url
 from backends.redis.client import connect
 from backends.redis.view import open_view
-from backends.redis_url import sentinel_url
 from backends.settings import RedisSettings
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.field_errors import invalid_input

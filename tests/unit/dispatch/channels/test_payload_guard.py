@@ -2,8 +2,7 @@
 
 import pytest
 
-from dispatcher.channels.guards.payload_guard import FIRST_ANSWERS, MAX_TASKS, PayloadGuard
-from dispatcher.channels.guards.trouble import KINDS
+from dispatcher.channels.guards.trouble import FIRST_ANSWERS, KINDS, MAX_TASKS, PayloadGuard
 from dispatcher.channels.verdict_table import Effect
 
 

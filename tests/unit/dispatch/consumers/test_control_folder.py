@@ -9,8 +9,7 @@ from msgspec import Raw
 from backends.redis.epochs import Epochs
 from backends.redis.registry.registry import ControlView
 from backends.redis.skipped_records import SkippedRecords
-from consumers.upkeep.control_folder import ControlFolder
-from consumers.upkeep.folder import FoldSettings, OutcomeFolder
+from consumers.upkeep.folder import ControlFolder, FoldSettings, OutcomeFolder
 from dispatcher.model.errors import FairlaneError, NotFound
 from dispatcher.ports import FoldResult
 from dispatcher.wire.control import ControlChange, ControlRecord, Restated, Sealed, encode_control

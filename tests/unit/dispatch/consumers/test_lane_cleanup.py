@@ -7,8 +7,7 @@ import pytest
 
 from backends.redis.registry.registry import Registry
 from backends.redis.registry.service import SideLaneTable
-from consumers.upkeep.lane_cleanup import CleanupSettings, LaneCleaner
-from consumers.upkeep.side_lanes import SideLaneCleaner
+from consumers.upkeep.lane_cleanup import CleanupSettings, LaneCleaner, SideLaneCleaner
 from dispatcher.model.errors import FairlaneError, Refused, Unreachable
 from dispatcher.retry import Backoff
 from dispatcher.wire.control import ControlRecord

@@ -8,7 +8,7 @@ from msgspec import Raw
 
 from backends.redis.epochs import Epoch
 from backends.redis.view_records import ViewRecords
-from consumers.upkeep.restating import Restater, RestateSettings
+from consumers.upkeep.rebuild import Restater, RestateSettings
 from dispatcher.model.errors import Unreachable
 from dispatcher.wire.control import FORMAT, ControlRecord, GlobalChange, Restated, encode_control
 from tests.unit.dispatch.consumers.fakes import ControlTopic, control_records, epoch_of

@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from backends.redis.keys import MAX_SKIPPED_RECORDS
-from backends.redis.registry.task_rows import VIEW_FIELDS, IdleTask, TaskRow, idle_task
+from backends.redis.registry.task_rows import STUCK_MS, VIEW_FIELDS, IdleTask, TaskRow, idle_task
 from backends.redis.skipped_records import SkippedRecord, note_of
 from backends.redis.view import SET_APART
 from dispatcher.model.service_settings import globals_of

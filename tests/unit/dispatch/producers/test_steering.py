@@ -8,7 +8,7 @@ import pytest
 
 from backends.pulsar.admin import PulsarAdmin
 from backends.redis.registry.registry import Registry
-from consumers.upkeep.side_lanes import create_missing_lane
+from consumers.upkeep.lane_cleanup import create_missing_lane
 from dispatcher.model.errors import FairlaneError, InvalidInput, NotFound, Refused, Unreachable
 from dispatcher.model.pools import Cap
 from dispatcher.model.view import TaskView

@@ -10,8 +10,7 @@ from backends.redis.epochs import Epochs
 from backends.redis.registry.task_rows import STUCK_MS, IdleTask, LiveTask
 from consumers.delivery.flow_figures import MAX_FLOWS, FlowTable
 from dispatcher.channels.guards.door import Doors
-from dispatcher.engine.stats import EngineStats
-from dispatcher.engine.unrecorded import LateRecords
+from dispatcher.engine.stats import EngineStats, LateRecords
 from dispatcher.model.errors import FairlaneError, InvalidInput, NotReady, Unreachable
 from dispatcher.model.flow_pause import FlowPause, PauseKind
 from dispatcher.model.tier import Tier

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from dispatcher.analysis.send_errors import MAX_TASKS, SendError, SendErrors
-from dispatcher.engine.stats import EngineStats
-from dispatcher.engine.unrecorded import LateRecords
+from dispatcher.engine.stats import EngineStats, LateRecords
 from dispatcher.model.errors import Unreachable
 from fairlane.worker.report.send_notes import MAX_KINDS, SendNotes, kind_of
 from tests.virtual_clock import VirtualClock

@@ -18,8 +18,7 @@ from consumers.delivery.courier import ChannelCourier
 from consumers.delivery.fleet_gate import FleetGate
 from consumers.delivery.flow_figures import FlowTable
 from consumers.delivery.push.check import CheckResult, check_app
-from dispatcher.channels.guards.payload_guard import MessageRefusal
-from dispatcher.channels.guards.trouble import Trouble
+from dispatcher.channels.guards.trouble import MessageRefusal, Trouble
 from dispatcher.channels.verdict_table import Effect, Row
 from dispatcher.model.errors import FairlaneError
 from dispatcher.model.flow_pause import PauseKind
