@@ -14,6 +14,8 @@ from lab.stack.launch import StackOptions
 from lab.stack.stack import LocalStack, StackStatus
 
 DEFAULT_BOOKIES, DEFAULT_BROKERS = 3, 2
+_KEPT = ("captures", "moves", "tables")
+"""Folders that `down --wipe` leaves."""
 
 
 def up(
@@ -44,9 +46,6 @@ def down(ctx: click.Context, *, wipe: bool) -> None:
     say(("stopped" if stopped else "nothing was running") + (", data deleted" if wipe else ""))
     if wipe and (kept := [name for name in _KEPT if (local.home / name).is_dir()]):
         say(f"kept in {local.home}, as they may be of another Pulsar: {', '.join(kept)}")
-
-
-_KEPT = ("captures", "moves", "tables")
 
 
 def status(ctx: click.Context, output: Output) -> int:
