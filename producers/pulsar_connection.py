@@ -12,9 +12,8 @@ from functools import partial
 
 from backends.pulsar import client as pulsar_client
 from backends.pulsar.admin import PulsarAdmin
-from backends.pulsar.control_topic import ControlTopic
 from backends.pulsar.dead_letter_reader import LetterTopic, read_dead_letters
-from backends.pulsar.outcome_topic import read_outcome_records
+from backends.pulsar.record_topics import ControlTopic, read_outcome_records
 from backends.pulsar.topic_reader import CLOCKS_MS, TopicReader
 from backends.redis.epochs import Epochs
 from backends.redis.letter_index import LetterSpan

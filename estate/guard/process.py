@@ -13,7 +13,7 @@ from backends.redis.view import RedisView, open_view
 from backends.redis.workers import JobLocks
 from backends.settings import require_addresses
 from backends.system_clock import SystemClock
-from consumers.upkeep.held_jobs import HeldJobs, JobLockSettings
+from consumers.upkeep.jobs import HeldJobs, JobLockSettings
 from estate.capture import take_capture
 from estate.facts.bookie_switch import BookieSwitch
 from estate.facts.guard_states import GUARD_JOB, GuardStates

@@ -7,8 +7,7 @@ from typing import Any
 
 from backends.pulsar import client as pulsar_client
 from backends.pulsar.admin import PulsarAdmin
-from backends.pulsar.control_topic import ControlTopic
-from backends.pulsar.outcome_topic import OutcomeTopic
+from backends.pulsar.record_topics import ControlTopic, OutcomeTopic
 from backends.redis.client import Observe
 from backends.redis.epochs import Epochs
 from backends.redis.registry.registry import Registry

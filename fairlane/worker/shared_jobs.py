@@ -4,13 +4,12 @@ import secrets
 from collections.abc import Callable
 from functools import partial
 
-from backends.pulsar.snapshot_topics import SnapshotTopics
+from backends.pulsar.record_topics import SnapshotTopics
 from backends.redis.skipped_records import CONTROL as CONTROL_TOPIC
 from consumers.upkeep.closing import Closing
 from consumers.upkeep.finishing import Finisher
 from consumers.upkeep.folder import ControlFolder, FoldSettings, OutcomeFolder
-from consumers.upkeep.held_jobs import HeldJobs
-from consumers.upkeep.housekeeping import Chore, Housekeeper
+from consumers.upkeep.jobs import Chore, HeldJobs, Housekeeper
 from consumers.upkeep.lane_cleanup import LaneCleaner, SideLaneCleaner
 from consumers.upkeep.rebuild import Rebuilder, RebuildPorts, RebuildSettings, Restater
 from consumers.upkeep.snapshots import Restorer, SnapshotSettings, Snapshotter

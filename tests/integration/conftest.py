@@ -7,7 +7,7 @@ import pytest
 
 from backends.pulsar.admin import PulsarAdmin
 from backends.pulsar.client import close, connect, topics
-from backends.pulsar.snapshot_topics import SnapshotTopics
+from backends.pulsar.record_topics import SnapshotTopics
 from dispatcher.wire.topics import Topics
 from fairlane.settings import Settings
 from producers.client import PushClient

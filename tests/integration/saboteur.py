@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
-from backends.pulsar.outcome_topic import OutcomeTopic
+from backends.pulsar.record_topics import OutcomeTopic
 from benchmarks.nemesis.provider import NemesisChannel
 from dispatcher.wire.envelope import Envelope
 from dispatcher.wire.outcome import Report

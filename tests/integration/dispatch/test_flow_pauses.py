@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 from math import inf
 
 from backends.pulsar import client as pulsar_client
-from backends.pulsar.control_topic import ControlTopic
+from backends.pulsar.record_topics import ControlTopic
 from backends.redis.registry.registry import Registry
 from backends.redis.view import open_view
 from backends.system_clock import SystemClock

@@ -9,11 +9,10 @@ import pulsar
 import pytest
 
 from backends.pulsar.admin import PulsarAdmin
-from backends.pulsar.control_topic import ControlTopic
 from backends.pulsar.dead_letter_reader import read_dead_letters
 from backends.pulsar.dead_letter_topic import DeadLetterTopic
-from backends.pulsar.outcome_topic import OutcomeTopic
 from backends.pulsar.record_producer import RecordProducer
+from backends.pulsar.record_topics import ControlTopic, OutcomeTopic
 from backends.redis.skipped_records import SkippedRecords
 from consumers.upkeep.folder import recheck
 from dispatcher.model.errors import NotFound, Unreachable

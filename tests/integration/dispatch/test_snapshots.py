@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from backends.pulsar.snapshot_topics import SnapshotTopics
+from backends.pulsar.record_topics import SnapshotTopics
 from benchmarks import redis_server
 from benchmarks.redis_server import RedisServer
 from dispatcher.wire.snapshot import FORMAT, Begun, Chunk, Cursors, Packer, TaskPart, check, parts_of, records_of

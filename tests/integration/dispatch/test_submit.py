@@ -11,7 +11,7 @@ import pulsar
 import pytest
 
 from backends.pulsar.admin import PulsarAdmin
-from backends.pulsar.control_topic import ControlTopic
+from backends.pulsar.record_topics import ControlTopic
 from backends.redis.view import open_view
 from dispatcher.model.errors import AudienceMismatch, BeingSubmitted, TaskEnded, Unreachable
 from dispatcher.model.task import PushTask, Target

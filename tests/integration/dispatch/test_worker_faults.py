@@ -6,7 +6,7 @@ from pathlib import Path
 import pulsar
 import pytest
 
-from backends.pulsar.snapshot_topics import SnapshotTopics
+from backends.pulsar.record_topics import SnapshotTopics
 from backends.redis.view import open_view
 from dispatcher.wire.outcome import Outcomes, decode_record
 from dispatcher.wire.snapshot import FORMAT, Begun, Cursors, Packer, TaskPart

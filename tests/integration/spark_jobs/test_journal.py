@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 from backends.pulsar import client as pulsar_client
-from backends.pulsar.outcome_topic import OutcomeTopic
+from backends.pulsar.record_topics import OutcomeTopic
 from spark_jobs.journal.log import JournalLog
 from spark_jobs.journal.outcome_topics import TopicSpan, connected, last_positions, read_span
 from spark_jobs.journal.tables import closes, outcomes, tasks

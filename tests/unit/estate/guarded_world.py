@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from backends.redis.workers import JobLocks
-from consumers.upkeep.held_jobs import HeldJobs
+from consumers.upkeep.jobs import HeldJobs
 from dispatcher.model.errors import Unreachable
 from estate.facts.guard_states import GUARD_JOB, GuardStates
 from estate.guard.guard import Guard, GuardPorts, GuardSettings

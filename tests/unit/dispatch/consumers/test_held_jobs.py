@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from backends.redis.workers import JobLocks
-from consumers.upkeep.held_jobs import HeldJobs, JobLockSettings
+from consumers.upkeep.jobs import HeldJobs, JobLockSettings
 from tests.actors import running
 from tests.unit.dispatch.consumers.fakes import eventually
 from tests.unit.views import LostRedis, view_of

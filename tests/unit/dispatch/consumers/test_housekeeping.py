@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from consumers.upkeep.housekeeping import LONGEST_REST_S, Chore, Housekeeper
+from consumers.upkeep.jobs import LONGEST_REST_S, Chore, Housekeeper
 from dispatcher.model.errors import FairlaneError, Refused, Unreachable
 from tests.actors import running
 from tests.virtual_clock import VirtualClock
