@@ -27,14 +27,13 @@ from pydantic_settings import (
 
 from backends.addresses import Address
 from backends.files import parse_toml, read_text
-from backends.settings import EstateSettings, Name, PulsarSettings, RedisSettings
+from backends.settings import EstateSettings, Name, ProducerOptions, PulsarSettings, RedisSettings
 from consumers.delivery.settings import HttpChannelSettings, PushChannels, PushChannelSettings
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.field_errors import in_words
 from dispatcher.model.shown import MASK, SECRET_NAME, hide_named, masked_address, named_values, secrets_in_address
 from fairlane.local_stack import addresses_in_force, cache_folder, home_folder
 from fairlane.setting_groups import JournalSettings, LogSettings, WorkerSettings
-from producers.settings import ProducerOptions
 
 ENV_PREFIX = "FAIRLANE_"
 FILE_NAME = "fairlane.toml"

@@ -11,6 +11,7 @@ from pydantic import JsonValue
 
 from backends.redis.registry.task_rows import TASK_MESSAGE, TASK_VIEW
 from backends.redis.registry.tasks import TaskSelection
+from backends.settings import ConnectionSettings
 from dispatcher.analysis.why import Why
 from dispatcher.model.errors import InvalidInput, Unreachable
 from dispatcher.model.task import PushTask, Target
@@ -26,7 +27,6 @@ from producers.files.duplicates import Duplicates
 from producers.handle import AsyncTaskHandle, TaskHandle
 from producers.outcomes.dead_letters import AsyncDeadLetterBox, DeadLetterBox
 from producers.outcomes.record import TargetFilter, TargetRecord
-from producers.settings import ConnectionSettings
 from producers.submit.channel_check import ChannelCheck
 from producers.submit.cutter import SlabSource
 from producers.submit.many import CONCURRENCY, Submitted, submit_many

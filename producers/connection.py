@@ -10,7 +10,7 @@ from backends.redis.letter_index import LetterIndex
 from backends.redis.registry.registry import Registry
 from backends.redis.view import open_view
 from backends.redis.workers import Workers
-from backends.settings import require_addresses
+from backends.settings import ConnectionSettings, require_addresses
 from backends.system_clock import SystemClock
 from dispatcher.model.errors import Unreachable
 from dispatcher.model.flow_pause import FlowPause
@@ -25,7 +25,6 @@ from producers.outcomes.recorded import failures, invalid_targets, latest, outco
 from producers.outcomes.replay import LetterRecords, Replays, Submit
 from producers.owner import OwnerProcess
 from producers.ports import Services
-from producers.settings import ConnectionSettings
 from quotas.ledger import read_cap_states
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ from typing import Protocol
 
 from backends.background_calls import BackgroundCalls
 from backends.redis.registry.registry import Registry
+from backends.settings import ProducerOptions
 from dispatcher.clock import Clock
 from dispatcher.ports import ControlLog
 from dispatcher.wire.control import TaskRecord
 from dispatcher.wire.topics import Topics
-from producers.settings import ProducerOptions
 from producers.submit.history import KnownSubmissions
 
 

@@ -18,6 +18,7 @@ from backends.pulsar.topic_reader import CLOCKS_MS, TopicReader
 from backends.redis.epochs import Epochs
 from backends.redis.letter_index import LetterSpan
 from backends.redis.registry.registry import Registry
+from backends.settings import ConnectionSettings
 from backends.system_clock import SystemClock
 from dispatcher.clock import Clock
 from dispatcher.model.task import PushTask
@@ -28,7 +29,6 @@ from dispatcher.wire.outcome import Outcomes
 from producers.outcomes.definition import read_definition
 from producers.ports import Services
 from producers.publish.lanes import SubmissionLanes
-from producers.settings import ConnectionSettings
 from producers.submit.history import KnownSubmissions
 
 _ID_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"

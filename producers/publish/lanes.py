@@ -10,14 +10,13 @@ import pulsar
 
 from backends.pulsar.admin import PulsarAdmin
 from backends.pulsar.publisher import LaneProducer, LaneProducerSettings
-from backends.settings import Compression
+from backends.settings import Compression, ProducerOptions
 from dispatcher.wire.control import TaskRecord
 from dispatcher.wire.envelope import MAX_ENVELOPE_BYTES
 from dispatcher.wire.topics import topics_of_lane
 from producers.ports import LaneWriter
 from producers.publish.router import Router, RouterSettings
 from producers.publish.tuning import ProducerSettings, need_of, tune
-from producers.settings import ProducerOptions
 
 _CREATED_AT_ONCE = 8
 """The number of lanes created at once. A broker of two cores creates 37 lanes a second one by one, 157 with 8 at once,

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
+from backends.settings import WhenFull
 from dispatcher.model.errors import FairlaneError, InvalidInput, Unreachable
 from dispatcher.ports import Done
 from dispatcher.wire.envelope import MAX_ENVELOPE_BYTES
 from producers.publish.in_flight import Confirmed
 from producers.publish.rotation import PartitionRotation
 from producers.publish.tuning import ProducerSettings
-from producers.settings import WhenFull
 
 _STALLED = (
     "The submission of task %s got no receipt from Pulsar for %.0f s. `fairlane estate show` names a slow node; "

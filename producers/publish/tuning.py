@@ -7,11 +7,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from backends.settings import ProducerOptions
 from dispatcher.model.errors import InvalidInput
 from dispatcher.scheduling.read_ahead import envelope_bytes, receiver_queue
 from dispatcher.wire.control import TaskRecord
 from dispatcher.wire.envelope import MAX_ENVELOPE_BYTES
-from producers.settings import ProducerOptions
 
 MIN_PENDING, MAX_PENDING = 1_000, 2_000
 """Minimum and maximum of the messages of one partition that are sent and not yet confirmed. Fewer leave the broker idle

@@ -4,6 +4,7 @@ from hashlib import blake2b
 
 import msgspec
 
+from backends.settings import ProducerOptions
 from dispatcher.model.errors import AudienceMismatch, InvalidInput, LimitReached, NotReady
 from dispatcher.model.task import MAX_START_AHEAD_S, MAX_START_BEHIND_S, PushTask
 from dispatcher.model.view import Admission
@@ -12,7 +13,6 @@ from dispatcher.wire.control import FORMAT, TaskRecord
 from dispatcher.wire.envelope import encode_message
 from dispatcher.wire.topics import Topics
 from producers.publish.tuning import partitions_for
-from producers.settings import ProducerOptions
 
 _NOT_COMPARED = {
     *("id", "expected_targets", "start_at"),

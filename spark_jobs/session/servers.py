@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, SecretStr, ValidationError
 
 from backends.addresses import Address, usable
-from backends.settings import PulsarSettings, RedisSettings
+from backends.settings import ConnectionSettings, ProducerOptions, PulsarSettings, RedisSettings
 from dispatcher.model.errors import NotConfigured
 from dispatcher.model.field_errors import invalid_input
 from dispatcher.model.flow_pause import FlowPause
-from producers.settings import ConnectionSettings, ProducerOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

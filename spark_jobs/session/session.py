@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from backends.extras import Missing, require_packages
-from producers.settings import ConnectionSettings
+from backends.settings import ConnectionSettings
 from spark_jobs.session import python_daemon
 from spark_jobs.session.failures import failure_of
 from spark_jobs.session.package import ship

@@ -14,10 +14,9 @@ from types import SimpleNamespace
 
 from backends.redis.registry.registry import Registry
 from backends.redis.view import open_view
-from backends.settings import PulsarSettings, RedisSettings
+from backends.settings import ProducerOptions, PulsarSettings, RedisSettings
 from dispatcher.model.task import PushTask
 from producers.client import PushClient
-from producers.settings import ProducerOptions
 
 TARGETS = 60_000
 CHUNK = 10

@@ -10,6 +10,7 @@ import pytest
 
 from backends.pulsar.admin import PulsarAdmin
 from backends.pulsar.lane_publisher import LanePublisher
+from backends.settings import ProducerOptions
 from backends.system_clock import SystemClock
 from dispatcher.wire.envelope import encode_envelope
 from dispatcher.wire.topics import SUBSCRIPTION, Topics, topics_of_lane
@@ -17,7 +18,6 @@ from fairlane import PushClient, PushTask, Settings
 from producers.publish.lanes import open_producers
 from producers.publish.router import Router, RouterSettings
 from producers.publish.tuning import ProducerSettings
-from producers.settings import ProducerOptions
 from tests.actors import running
 from tests.integration.lane_helpers import Dock, envelope, publish_envelopes
 from tests.integration.pulsar_helpers import Answers, Tenant, envelopes_in, eventually, task_lanes

@@ -9,12 +9,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from backends.settings import PulsarSettings, RedisSettings
+from backends.settings import ProducerOptions, PulsarSettings, RedisSettings
 from dispatcher.model.errors import FairlaneError, InvalidInput, Refused
 from dispatcher.model.task import PushTask
 from dispatcher.model.view_home import EarlierViews
 from producers.client import AsyncPushClient, PushClient
-from producers.settings import ProducerOptions
 
 SETTINGS = SimpleNamespace(
     pulsar=PulsarSettings(url="pulsar://127.0.0.1:1", admin_url="http://127.0.0.1:1"),

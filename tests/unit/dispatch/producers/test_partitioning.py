@@ -5,13 +5,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from backends.settings import ProducerOptions
 from dispatcher.model.task import PushTask
 from dispatcher.model.tier import Tier
 from dispatcher.scheduling.read_ahead import receiver_queue
 from dispatcher.wire.control import TaskRecord, decode_control, encode_control
 from dispatcher.wire.topics import Topics, lane_of_topic, topics_of_lane
 from producers.publish.tuning import need_of, partitions_for, tune
-from producers.settings import ProducerOptions
 from producers.submit.acceptance import accept
 
 MILLION = 1_000_000
