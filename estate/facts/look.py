@@ -8,8 +8,7 @@ from backends.settings import EstateSettings
 from dispatcher.model.errors import FairlaneError
 from estate.facts.questions import Depth
 from estate.facts.reader import EstateReader
-from estate.rules.cluster import BrokerLoad, Estate
-from estate.rules.expectations import Expectations
+from estate.rules.cluster import BrokerLoad, Estate, Expectations
 from estate.rules.guarded import Guarded
 from estate.rules.node_life import decode_nodes
 from estate.rules.reading import estate_of
@@ -45,7 +44,7 @@ def _lost_brokers(settings: Settings, estate: Estate) -> dict[str, str]:
     """Note in the view which brokers answer. Return when the lost ones last did: those noted there, else those that
     the last provisioning found."""
     from backends.redis.view import open_view
-    from estate.facts.seen_brokers import SeenBrokers
+    from estate.facts.node_notes import SeenBrokers
 
     if "brokers" in estate.unread:
         return {}
@@ -90,7 +89,7 @@ def judge_settings(estate: EstateSettings) -> JudgeSettings:
 def read_guarded(settings: Settings) -> Guarded:
     """Return the elected guard and its states of nodes; why not, if Redis does not answer. Raises nothing."""
     from backends.redis.view import open_view
-    from estate.facts.guard_states import GuardStates
+    from estate.facts.node_notes import GuardStates
 
     try:
         with closing(open_view(settings.redis)) as view:

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError, Unreachable
-from estate.facts.guard_states import GuardStates
+from estate.facts.node_notes import GuardStates
 from estate.rules.cluster import Estate
 from estate.rules.incidents import Incident
 from estate.rules.node_life import Intent, NodeKind, NodeRecord, decode_nodes, encode_nodes

@@ -16,8 +16,8 @@ from backends.system_clock import SystemClock
 from consumers.upkeep.jobs import HeldJobs, JobLockSettings
 from estate.capture import take_capture
 from estate.facts.bookie_switch import BookieSwitch
-from estate.facts.guard_states import GUARD_JOB, GuardStates
 from estate.facts.look import estate_reader, judge_settings, look_at
+from estate.facts.node_notes import GUARD_JOB, GuardStates
 from estate.facts.node_probes import BookieProbe, BrokerProbe
 from estate.facts.questions import Depth
 from estate.guard.actions import NodeActions

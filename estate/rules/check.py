@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 from dispatcher.analysis.finding import Finding, Level
 from estate.rules import copies, nodes, settings
-from estate.rules.cluster import Estate
-from estate.rules.expectations import Expectations
+from estate.rules.cluster import Estate, Expectations
 from estate.rules.node_life import NodeKind
 from estate.rules.slow_nodes import JudgeSettings, NodeLook, is_slow
 

@@ -192,3 +192,22 @@ class Estate:
     def largest_ensemble(self) -> int | None:
         """Return the largest ensemble size of our namespaces; None if none was read."""
         return max((namespace.ensemble for namespace in self.namespaces), default=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expectations:
+    """Settings of Fairlane that the estate is checked against."""
+
+    guarded: bool = False
+    """Whether a guard isolates slow nodes."""
+    racks: Mapping[str, str] = field(default_factory=dict)
+    """Rack by bookie, as configured."""
+    offload: bool = False
+    """Whether an offload policy is configured for the system namespace."""
+    system_namespace: str = ""
+    system_brokers: tuple[str, ...] = ()
+    """Regular expressions of the brokers for the system namespace; empty: any."""
+    system_bookies: tuple[str, ...] = ()
+    """Bookies for the system namespace, hosts or host:port; empty: any."""
+    envelope_bytes: int = 33_000
+    """Size of a large envelope."""

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 from dispatcher.analysis.finding import Finding, Level, warn
 from estate.plans.placement import SPREADING_BUNDLES
-from estate.rules.cluster import BookieMode, Estate, NamespaceState
-from estate.rules.expectations import Expectations
+from estate.rules.cluster import BookieMode, Estate, Expectations, NamespaceState
 from estate.rules.nodes import is_standalone
 
 FEW_BROKERS = 4

@@ -4,8 +4,7 @@ import re
 from collections.abc import Iterator
 
 from dispatcher.analysis.finding import Finding, Level, warn
-from estate.rules.cluster import BookieMode, Estate, LoadManager
-from estate.rules.expectations import Expectations
+from estate.rules.cluster import BookieMode, Estate, Expectations, LoadManager
 
 DISK_FULL = 0.90
 """A bookie with a disk that is used up to here is reported, and not well enough to be released by a guard."""

@@ -25,9 +25,8 @@ from spark_jobs.ingest.left import naming_left_tasks
 from spark_jobs.ingest.rules import DUPLICATE, REASON, SUPPRESSED, SUPPRESSED_FLAG, Rules, checked
 from spark_jobs.ingest.suppression import SUPPRESSED_TARGET, ListCount, Suppressed, SuppressOptions, suppressed_targets
 from spark_jobs.journal.tables import invalid_targets, reading
-from spark_jobs.session.addresses import canonical, quoted
 from spark_jobs.session.folders import delete_folder
-from spark_jobs.session.frames import map_batches
+from spark_jobs.session.frames import canonical, map_batches, quoted
 from spark_jobs.session.servers import flow_entries
 from spark_jobs.session.stage_progress import Progress, watched
 from spark_jobs.source.columns import REFUSED, columns_of

@@ -16,8 +16,7 @@ from producers.files.audience_rows import TARGET_COLUMNS, RowRules
 from producers.submit.validation import check_each
 from spark_jobs.ingest.audience import TableSource, read_table, renamed, with_targets
 from spark_jobs.ingest.rules import OTHER_FORM, SUPPRESSED_FLAG, compiled_form
-from spark_jobs.session.addresses import quoted
-from spark_jobs.session.frames import kept
+from spark_jobs.session.frames import kept, quoted
 from spark_jobs.source.columns import REFUSED
 from spark_jobs.source.task_options import TaskOptions
 

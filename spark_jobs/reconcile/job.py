@@ -14,9 +14,9 @@ from dispatcher.model.errors import InvalidInput, NotFound
 from dispatcher.wire.outcome import OUTCOME_NAMES
 from spark_jobs.journal.tables import closes, outcomes, reading, tasks
 from spark_jobs.reconcile.differences import DIFFERENCE_COLUMNS, differences
-from spark_jobs.session.addresses import canonical, quoted
 from spark_jobs.session.failures import translated
 from spark_jobs.session.folders import folder_name
+from spark_jobs.session.frames import canonical, quoted
 from spark_jobs.source.columns import REFUSED
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Schemas and caching of DataFrames, for all jobs."""
+"""Schemas, caching and columns of DataFrames, for all jobs."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -6,6 +6,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+
+from dispatcher.channels.specs import SPECS
+from dispatcher.channels.submission.address import BLANKS, address_form
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -46,3 +49,23 @@ def kept(frame: "DataFrame") -> Iterator["DataFrame"]:
         yield frame
     finally:
         frame.unpersist()
+
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+
+def quoted(name: str) -> str:
+    """Return a column's name for Spark's expressions, whatever letters it has."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def canonical(target: "Column", channel: "str | Column") -> "Column":
+    """Return targets as `address_form` of their channel makes them."""
+    from pyspark.sql import functions as f
+
+    trimmed = f.btrim(target, f.lit(BLANKS))
+    if isinstance(channel, str):
+        return f.lower(trimmed) if address_form(channel).folds_case else trimmed
+    folding = [name for name in SPECS if address_form(name).folds_case]
+    return f.when(channel.isin(folding), f.lower(trimmed)).otherwise(trimmed)

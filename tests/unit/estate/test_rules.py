@@ -13,13 +13,13 @@ from estate.rules.cluster import (
     BookieState,
     BrokerLoad,
     Estate,
+    Expectations,
     LedgerPlacement,
     LoadManager,
     NamespaceState,
     StraySubscription,
     Usage,
 )
-from estate.rules.expectations import Expectations
 
 GOOD = {
     "bookkeeperClientTimeoutInSeconds": "5",

@@ -12,7 +12,7 @@ from spark_jobs.cli.handlers.table_source import names_of, source_of, suppress_o
 from spark_jobs.ingest.audience import TableSource
 from spark_jobs.ingest.job import IngestOptions, dry_run
 from spark_jobs.ingest.suppression import ListCount, SuppressOptions
-from spark_jobs.session.addresses import canonical, quoted
+from spark_jobs.session.frames import canonical, quoted
 from spark_jobs.source.task_options import parse_options
 from tests.unit.spark_jobs.tables import TASK
 
