@@ -1,5 +1,4 @@
-"""What Redis keeps about the nodes of the estate: their states as the elected guard knows them, and which brokers have
-answered."""
+"""Notes in Redis on the nodes of the estate: their states as the elected guard knows them, which brokers answered."""
 
 from collections.abc import Iterable, Mapping
 
