@@ -245,7 +245,7 @@ def test_the_examples_of_the_document_work(
 def test_bad_input_is_told_in_one_line(
     spark: "SparkSession", fresh_settings: Settings, options: dict[str, str], message: str
 ) -> None:
-    given = {**values_of(fresh_settings), **TASK, "task": "sale", **options}
+    given = {**values_of(fresh_settings), **TASK, "id": "sale", **options}
     with pytest.raises(Exception) as error:  # noqa: PT011  # Spark's own
         people(spark).write.format("fairlane").mode("append").options(**given).save()
     assert message in str(failure_of(error.value))

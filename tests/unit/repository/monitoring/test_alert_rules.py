@@ -54,7 +54,7 @@ def test_the_tests_of_rules_find_a_rule_that_is_wrong(tmp_path: Path) -> None:
     """The firing tests fail for rules that never hold."""
     rules = (FOLDER / "rules.yaml").read_text().replace("for: ", "for: 9")
     (tmp_path / "rules.yaml").write_text(rules)
-    case = (HERE / "firing.yaml").read_text().replace("../../../deploy/monitoring/rules.yaml", "rules.yaml")
+    case = (HERE / "firing.yaml").read_text().replace("../../../../deploy/monitoring/rules.yaml", "rules.yaml")
     (tmp_path / "case.yaml").write_text(case)
     command = [program("promtool"), "test", "rules", str(tmp_path / "case.yaml")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
