@@ -115,6 +115,14 @@ def test_a_submitter_sees_why_nothing_is_sent(members: Crew, cli: CommandLine, m
         assert absent.progress().eta_s is None
 
 
+def noted(client: PushClient, task: str, *, is_refused: bool) -> tuple[int, str]:
+    """Return the number of errors of a task and the last one: of targets refused, or of those put back unsent."""
+    error = client.task(task).progress().last_error
+    if error is None:
+        return 0, ""
+    return (error.count, error.reason) if is_refused else (error.unsent, error.unsent_reason)
+
+
 def check_errors(client: PushClient, texts: Any, members: Crew) -> None:
     """Check what show, why and the log say of the errors soon after they were made."""
     reasons = {
@@ -124,14 +132,10 @@ def check_errors(client: PushClient, texts: Any, members: Crew) -> None:
         "refused-closed": "Failed to connect",
     }
     for task, reason in reasons.items():
-        eventually(lambda: client.task(task).progress().last_error is not None, 10, f"{task} has an error")  # noqa: B023
-        error = client.task(task).progress().last_error
-        assert error is not None
         channel = channel_of(task)
         is_refused = channel != "closed"
-        found = (error.count, error.reason) if is_refused else (error.unsent, error.unsent_reason)
-        assert reason in found[1], "the first error, or the last of all attempts"
-        assert found[0] >= 20
+        eventually(lambda: noted(client, task, is_refused=is_refused)[0] >= 20, 10, f"{task} has its errors")  # noqa: B023
+        assert reason in noted(client, task, is_refused=is_refused)[1], "the first error, or the last of all attempts"
         shown = texts("task", "show", task)
         assert ("sends failed so far, the last at " if is_refused else "targets put back unsent so far") in shown
         assert reason in shown
