@@ -77,8 +77,10 @@ _MARK: Final = "\ufdd0"
 character."""
 _mark: Final = re.compile(
     r"[\udc80-\udcff]"  # a byte that is not UTF-8
-    r"|((?<!\\)(?:\\\\)*)\\u[dD][89abAB]..(?!$|\\$|\\u$|\\u[dD](?:$|[c-fC-F]))"  # \ud83c: half a character
+    r"|((?<!\\)(?:\\\\)*)(?<!\\u[dD][89abAB]..)\\u[dD](?:[89abAB]..(?!\\u[dD][c-fC-F])|[c-fC-F]..)"  # half a character
 ).sub
+_unfinished: Final = re.compile(r"\\(?:u(?:\w{0,3}|[dD][89abAB]\w\w(?:\\(?:u\w{0,3})?)?))?\Z").search
+"""An escape, or the pair of escapes of a character, that the next piece may complete."""
 _reason: Final = re.compile(r"error: (.*?)\.?(?:\n|\\n|$)").search
 _REASONS: Final = {
     "premature EOF": "the array is not closed",
@@ -117,6 +119,7 @@ class _Array:
         """The line that is parsed, and the line on which the last value that is a list or an object begins."""
         self._length = 0
         """The number of characters in the lines since the last value."""
+        self._held = ""
 
     def bursts(self) -> Iterator[Iterator[Row]]:
         """Yield the values that are available at once, and wait for more after each burst."""
@@ -127,13 +130,20 @@ class _Array:
     def _burst(self, text: str) -> Iterator[Row]:
         while text:
             for line in iter(partial(io.StringIO(text).readline, _PIECE), ""):
-                marked = line if line.isascii() and "\\u" not in line else _mark(rf"\1{_MARK}", line)
-                self._parse(self._parser.send, marked.encode())
+                self._parse(self._parser.send, self._marked(line).encode())
                 self._check_length(line)
                 yield from self._rows
                 self._rows.clear()
                 self._line += line.endswith("\n")
             text = self._source.text() if self._source.text_present() else ""
+
+    def _marked(self, piece: str) -> str:
+        """Return what is parsed now, marked. An escape that is not complete comes with the next piece."""
+        piece = self._held + piece
+        unfinished = _unfinished(piece)
+        end = len(piece) if unfinished is None else unfinished.start()
+        piece, self._held = piece[:end], piece[end:]
+        return piece if piece.isascii() and "\\u" not in piece else _mark(rf"\1{_MARK}", piece)
 
     def _parse(self, step: Callable[..., object], *data: bytes) -> None:
         try:

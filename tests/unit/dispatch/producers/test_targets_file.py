@@ -149,6 +149,15 @@ def test_a_limit_takes_the_first(tmp_path: Path, limit: int, count: int) -> None
     assert list(TargetsFile(path, limit=limit)) == [f"t{number}" for number in range(count)]
 
 
+@pytest.mark.parametrize("half", ["\\ud83c", "\\udf89"])
+def test_half_a_character_refuses_its_target_wherever_the_text_is_cut(tmp_path: Path, half: str) -> None:
+    for blanks in range(8_165, 8_195):
+        text = f'[{" " * blanks}"a{half}b", "c\\ud83c\\udf89d"]'
+        assert [(one.line, one.target) for one in refused(TargetsFile(written(tmp_path, "a.json", text)))] == [
+            (1, "a\\udcffb")
+        ]
+
+
 @pytest.mark.parametrize("check", [list, TargetsFile.check])
 def test_a_missing_file_is_invalid(tmp_path: Path, check: Any) -> None:
     with pytest.raises(InvalidInput, match="cannot be read"):
@@ -198,7 +207,7 @@ NOT_JSON = "not JSON from line"
         ("a.json", '["one"]\n["two"]', f"{NOT_JSON} 2 on: there is text after the end"),
         ("a.json", '["one",\n{"target": "two", "n": NaN}]', f"{NOT_JSON} 2 on: invalid char in json text"),
         ("a.json", '["one",\n{"target": "two]', f"{NOT_JSON} 2 on: the array is not closed"),
-        ("a.json", '["one",\n"\\udf89"]', f"{NOT_JSON} 2 on: a text has half a character"),
+        ("a.json", '["one",\n"\\\\\\udf89", "\\\\ud83c\\udf89"]', f"{NOT_JSON} 2 on: a text has half a character"),
         ("a.json", f'["one",\n"{"x" * 2_000_000}"]', f"{NOT_JSON} 2 on: no value of at most 1,048,576 characters"),
         ("a.json", '["one", ' + "[" * 100_000, f"{NOT_JSON} 1 on: a value is nested too deeply"),
         ("a.txt", '[\n"one"\n]\n', r"begins as JSON does. Name it \.json"),
