@@ -264,3 +264,14 @@ def test_a_start_waits_for_one_with_another_home_and_another_cache(
         with pytest.raises(InvalidInput):
             LocalStack(home, cache=tmp_path / "own cache").up(note)
     assert reported == ["waiting for another `fairlane stack` command to end"]
+
+
+@pytest.mark.parametrize(
+    "text", ["", '{"pulsar"', "[]", '{"ports": {"broker": "x"}}', '{"estate": {"shape": 5}}', "\0"]
+)
+def test_a_damaged_state_file_is_named_with_what_to_do(text: str, home: Path, cli: CommandLine) -> None:
+    Home(home).make()
+    Home(home).state_file.write_text(text)
+    printed = cli(["capacity", "show"], exit_codes.FAILURE).err
+    assert f"{Home(home).state_file} cannot be read" in printed
+    assert "delete the file" in printed
