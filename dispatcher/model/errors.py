@@ -63,6 +63,14 @@ class Hung(FairlaneError):
     retryable = True
 
 
+class NoKey(FairlaneError):
+    """A request has no key, or one that is unknown, has ended or was revoked."""
+
+
+class Forbidden(Refused):
+    """The key or user lacks the right that the request needs."""
+
+
 class LimitReached(Refused):
     """An app has reached its limit of live tasks or queued targets. Nothing of the new task was created. The same
     submission is accepted later, once part of the queue is done or the limit is raised."""
