@@ -8,9 +8,9 @@ from rich.console import RenderableType
 from backends.system_clock import SystemClock
 from dispatcher.analysis.rates import sent_rate
 from dispatcher.analysis.situation import Situation
+from dispatcher.analysis.what_if import FinishChange, effects
 from fairlane.cli.base.output import Output, say
 from fairlane.cli.commands.changes import SHOWN
-from fairlane.figures.what_if import FinishChange, effects
 from fairlane.screen.table import Column, table_of
 from producers.client import PushClient
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 
 from dispatcher.analysis.situation import Situation
+from dispatcher.analysis.what_if import FinishChange
 from dispatcher.model.service_settings import globals_of
 from dispatcher.model.view import TargetCounts, TaskView, TierStats, WorkerBeat
 from fairlane.cli.base.output import Output
@@ -24,7 +25,6 @@ from fairlane.cli.handlers import settings, targets
 from fairlane.cli.handlers import task as task_handlers
 from fairlane.cli.handlers.view import fields_of
 from fairlane.figures.usage import AppUsage
-from fairlane.figures.what_if import FinishChange
 from fairlane.screen.fields import Kind
 from fairlane.screen.render import OutcomeBar, screen, tasks_table, tiers_table, workers_table
 from fairlane.screen.sample import TierFigures, sample_of

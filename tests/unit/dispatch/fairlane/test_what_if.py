@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from dispatcher.analysis.situation import Situation
+from dispatcher.analysis.what_if import effects
 from dispatcher.model.pools import Cap, CapPhase, CapState, Limits
 from dispatcher.model.view import Globals, TaskView
 from fairlane.figures.usage import apps, channels
-from fairlane.figures.what_if import effects
 from producers.control.steering import PlannedChange
 from producers.control.task_changes import Changes
 from tests.unit.tasks import task_view
