@@ -9,15 +9,18 @@ from typing import Self
 
 from pydantic import JsonValue
 
+from backends.redis.registry.audit import AuditEntry
 from backends.redis.registry.task_rows import TASK_MESSAGE, TASK_VIEW
 from backends.redis.registry.tasks import TaskSelection
 from backends.settings import ConnectionSettings
+from dispatcher.access.principal import Caller
 from dispatcher.analysis.why import Why
 from dispatcher.model.errors import InvalidInput, Unreachable
 from dispatcher.model.task import PushTask, Target
 from dispatcher.model.view import STATES, TaskView, WorkerBeat
 from producers.aio import AsyncProxy, awaited
 from producers.connection import Connection
+from producers.control.access_control import AccessControl
 from producers.control.controls import Cancelled, Controls, Edit
 from producers.control.foresight import channel_trouble, explain
 from producers.control.service_client import ServiceClient
@@ -27,6 +30,7 @@ from producers.files.duplicates import Duplicates
 from producers.handle import AsyncTaskHandle, TaskHandle
 from producers.outcomes.dead_letters import AsyncDeadLetterBox, DeadLetterBox
 from producers.outcomes.record import TargetFilter, TargetRecord
+from producers.owner import this_user
 from producers.submit.channel_check import ChannelCheck
 from producers.submit.cutter import SlabSource
 from producers.submit.many import CONCURRENCY, Submitted, submit_many
@@ -54,22 +58,27 @@ class PushClient(ServiceClient):
     ...     print(handle.wait(timeout_s=60).targets)
     """
 
-    def __init__(self, connection: Connection) -> None:
-        super().__init__(connection)
+    def __init__(self, connection: Connection, caller: Caller) -> None:
+        super().__init__(connection, caller)
         self._channels = ChannelCheck(connection.workers.workers)
-        self._controls = Controls(connection.services)
-        self._dead_letters = connection.dead_letters(self._send_again)
-        self._steering = BulkChanges(connection.services, connection.registry.tasks, connection.known_tasks)
+        self._controls = Controls(self._services)
+        self._dead_letters = connection.dead_letters(self._send_again, caller)
+        self._steering = BulkChanges(self._services, connection.registry.tasks, connection.known_tasks)
 
     @classmethod
-    def connect(cls, settings: ConnectionSettings) -> Self:
+    def connect(cls, settings: ConnectionSettings, caller: Caller | None = None) -> Self:
         """Return a client for these settings.
 
         settings: any object with `pulsar`, `redis` and `producer`, such as fairlane.settings.Settings. Each server is
         connected to on first use: reading tasks needs Redis only. Raises NotConfigured if no Redis address is set and
         no local stack is running.
+        caller: who makes its changes, as records and audit name it; None: `client:USER@HOST`.
         """
-        return cls(Connection(settings))
+        return cls(Connection(settings), caller or Caller.named("client", this_user()))
+
+    def acting_for(self, caller: Caller) -> Self:
+        """Return a client on the same connections whose changes are made in the name of another caller."""
+        return type(self)(self._connection, caller)
 
     @classmethod
     @asynccontextmanager
@@ -140,7 +149,7 @@ class PushClient(ServiceClient):
         from producers.submit.submit import submit
 
         watchers, rules = Watchers(on_progress, on_refused), AudienceRules(allow_empty, duplicates, first)
-        services = self._connection.services()
+        services = self._services()
         self._channels.check(task.channel, strict=strict, on_warning=on_warning, message=task.complete_message)
         result = submit(services, task, targets, watchers, rules)
         return self._handle(result.task, result)
@@ -268,6 +277,18 @@ class PushClient(ServiceClient):
         on_progress: called with the number of targets still in flight.
         """
         return self._controls.follow(ids, wait_s, on_progress)
+
+    @property
+    def access(self) -> AccessControl:
+        """The keys of the HTTP API, and the policies of apps.
+
+        >>> print(client.access.create("shop", ["submit", "read"]).token)
+        """
+        return AccessControl(self._services, self._connection.access, self._connection.now_ms)
+
+    def audit(self, limit: int, app: str | None = None) -> Iterator[AuditEntry]:
+        """Yield the newest changes made by people and keys, the latest first. app: only those of this app."""
+        return self._connection.audit.entries(limit, app)
 
     @property
     def dead_letters(self) -> DeadLetterBox:

@@ -3,15 +3,19 @@
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from backends.redis.epochs import Epochs
 from backends.redis.letter_index import LetterIndex
+from backends.redis.registry.access import AccessTable
+from backends.redis.registry.audit import AuditTable
 from backends.redis.registry.registry import Registry
 from backends.redis.view import open_view
 from backends.redis.workers import Workers
 from backends.settings import ConnectionSettings, require_addresses
 from backends.system_clock import SystemClock
+from dispatcher.access.principal import NOBODY, Caller
 from dispatcher.model.errors import Unreachable
 from dispatcher.model.flow_pause import FlowPause
 from dispatcher.model.pools import CapState
@@ -50,13 +54,15 @@ class Connection:
         self._pulsar_owner: OwnerProcess | None = None
         self._services: Services | None = None
         self.registry = Registry(self._view)
+        self.access = AccessTable(self._view)
+        self.audit = AuditTable(self._view)
         self.epochs = Epochs(self._view)
         self.known_tasks = KnownTasks(self.registry.tasks, self.epochs)
         self.workers = Workers(self._view)
         self.foresight = Foresight(self.registry, self.workers)
 
-    def services(self) -> Services:
-        """Return the services for submissions and changes.
+    def services(self, caller: Caller = NOBODY) -> Services:
+        """Return the services for submissions and changes, which are made in the caller's name.
 
         Raises as check_form, Unreachable if Pulsar does not answer, NotFound if it is not provisioned, Refused after a
         fork or `close`, NotConfigured.
@@ -67,7 +73,7 @@ class Connection:
                 self.check_form()
                 self.check_home()
                 self._services = self._connected().services(self.registry, self.epochs)
-            return self._services
+            return self._services if caller == NOBODY else replace(self._services, caller=caller)
 
     def check_form(self) -> None:
         """Raise Refused or NotReady if workers of another version keep the view.
@@ -124,7 +130,7 @@ class Connection:
         pools = [pool for pool in self.registry.service.globals().caps if pool.startswith(("app_channel/", "quota/"))]
         return read_cap_states(self._view, pools)
 
-    def dead_letters(self, submit: Submit) -> DeadLetterBox:
+    def dead_letters(self, submit: Submit, caller: Caller) -> DeadLetterBox:
         """Return the dead letters. submit: for the tasks that send them again."""
 
         def letters() -> LetterRecords:
@@ -133,7 +139,7 @@ class Connection:
         return DeadLetterBox(
             letters,
             self.registry.tasks,
-            lambda: Replays(letters(), SystemClock(), submit, self._definition),
+            lambda: Replays(letters(), SystemClock(), submit, self._definition, caller, self.audit.keep_mark),
             LetterIndex(self._view).set_counts,
         )
 

@@ -1,6 +1,9 @@
-"""The process a client belongs to: threads and connections of Pulsar's client do not survive a fork."""
+"""The process a client belongs to, and its user. Threads and connections of Pulsar's client do not survive a fork."""
 
+import getpass
 import os
+import socket
+from contextlib import suppress
 
 from dispatcher.model.errors import Refused
 
@@ -23,3 +26,11 @@ class OwnerProcess:
                 "a client cannot be used after a fork.",
                 "Call PushClient.connect in each process, after the fork.",
             )
+
+
+def this_user() -> str:
+    """Return USER@HOST of this process."""
+    user = "unknown"
+    with suppress(OSError, KeyError):
+        user = getpass.getuser()
+    return f"{user}@{socket.gethostname()}"

@@ -7,6 +7,7 @@ from typing import Protocol
 from backends.background_calls import BackgroundCalls
 from backends.redis.registry.registry import Registry
 from backends.settings import ProducerOptions
+from dispatcher.access.principal import NOBODY, Caller
 from dispatcher.clock import Clock
 from dispatcher.ports import ControlLog
 from dispatcher.wire.control import TaskRecord
@@ -107,5 +108,7 @@ class Services:
     leases: LeasePace = LeasePace()
     who: str = "another process"
     """The name of this process shown to other submitters of a task."""
+    caller: Caller = NOBODY
+    """Who makes changes with these services, as records name it."""
     renewals: BackgroundCalls = field(default_factory=BackgroundCalls)
     """Renews the leases of all submissions of this process."""

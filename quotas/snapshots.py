@@ -11,11 +11,22 @@ from backends.redis.skipped_records import topics
 from backends.redis.view import RedisView
 from dispatcher.model.errors import Malformed, Unreachable
 from dispatcher.wire.groups import MAX_TRIES, TargetGroup, groups_within, pack_positions, unpack_positions
-from dispatcher.wire.snapshot import BitsPart, Cursors, OpenPart, Part, SettingsPart, SkippedPart, TaskPart
+from dispatcher.wire.snapshot import (
+    AccessPart,
+    AuditPart,
+    BitsPart,
+    Cursors,
+    OpenPart,
+    Part,
+    SettingsPart,
+    SkippedPart,
+    TaskPart,
+)
 
 TASKS_AT_ONCE = 200
 BITS_AT_ONCE = 1 << 19
 OPEN_AT_ONCE = 1_000
+AUDIT_AT_ONCE = 300
 _SCAN = 1_000
 P = TypeVar("P")
 _encode = msgspec.msgpack.Encoder().encode
@@ -58,8 +69,10 @@ class RedisSnapshots:
 
     def parts(self) -> Iterator[list[Part]]:
         """Yield all parts, a page at a time: each call takes a few ms of Redis' time at most."""
-        settings = self._view.command("HGETALL", self._keys.globals)
-        yield [SettingsPart([item for pair in settings.items() for item in pair])] if settings else []
+        for part, key in ((SettingsPart, self._keys.globals), (AccessPart, self._keys.access)):
+            fields = self._view.command("HGETALL", key)
+            yield [part([item for pair in fields.items() for item in pair])] if fields else []
+        yield from self._audit()
         yield list(self._skipped())
         for tasks in self._tasks():
             while tasks:
@@ -88,6 +101,15 @@ class RedisSnapshots:
         """End the restore: the folds continue from these cursors, or (None) from where they are."""
         args = [] if cursors is None else [cursors.control, *cursors.outcomes]
         return bool(self._scripts.call("end_restore", [self._keys.prefix], [restorer, *args]))
+
+    def _audit(self) -> Iterator[list[Part]]:
+        """Yield the changes made by people and keys, a page at a time."""
+        cursor: Any = 0
+        while True:
+            cursor, page = self._view.command("HSCAN", self._keys.audit_entry, cursor, "COUNT", _SCAN)
+            yield [AuditPart([item for pair in page.items() for item in pair])] if page else []
+            if int(cursor) == 0:
+                return
 
     def _skipped(self) -> Iterator[SkippedPart]:
         """Yield the skipped records. They are read after the cursors, so they include every one before the cursors."""
@@ -174,5 +196,10 @@ def _arguments(part: Part) -> Iterator[list[Arg]]:
                 yield ["open", part.task, *_kept(part.envelopes[at : at + 2 * OPEN_AT_ONCE])]
         case SettingsPart():
             yield ["settings", *part.fields]
+        case AccessPart():
+            yield ["access", *part.fields]
+        case AuditPart():
+            for at in range(0, len(part.entries), 2 * AUDIT_AT_ONCE):
+                yield ["audit", *part.entries[at : at + 2 * AUDIT_AT_ONCE]]
         case SkippedPart():
             yield ["passed", part.topic, *part.notes]

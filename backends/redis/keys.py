@@ -24,6 +24,10 @@ BUCKET_UNIT = 1_000_000
 """One target, in the units of pool buckets."""
 MAX_SKIPPED_RECORDS = 1_000
 """Maximum number of positions of skipped records that are kept per topic."""
+MAX_AUDIT = 100_000
+"""Maximum number of changes made by people and keys that are kept."""
+MAX_AUDIT_OF_APP = MAX_AUDIT // 10
+"""Maximum number of those of one app: a busy one does not drive out the others."""
 REPORT_MS = 4_000
 """After the claims made before a view have ended, time for live workers to report the outcomes of them that no topic
 has: these are late after a second, and a heartbeat a second names them (dispatcher/engine/stats.py)."""
@@ -40,6 +44,8 @@ CONSTANTS: Mapping[str, str] = {
     "FORM": str(FORM),
     "FRESH_WEIGHT": str(WORK_WEIGHTS[Work.FRESH]),
     "MAIN_WRITER": repr(MAIN_WRITER),
+    "MAX_AUDIT": str(MAX_AUDIT),
+    "MAX_AUDIT_OF_APP": str(MAX_AUDIT_OF_APP),
     "MAX_SKIPPED_RECORDS": str(MAX_SKIPPED_RECORDS),
     "MAX_TRIES": str(MAX_TRIES),
     "MILLI": str(MILLI),
@@ -93,6 +99,16 @@ class Keys:
     globals = _Name()
     """Hash: settings of the service (dispatcher.model.service_settings); under `pos|`, the positions that set them;
     under `pauses|`, when channels and flows were paused."""
+    access = _Name()
+    """Hash: keys and policies of apps; under `pos|`, the positions that set them; under `last`, that of the latest."""
+    key_uses = _Name()
+    """Hash: id of a key -> wall time (ms, to the minute) of its last use."""
+    audit = _Name()
+    """Sorted set: ids of the changes made by people and keys, by time."""
+    audit_entry = _Name()
+    """Hash: id of a change -> what it was (backends/redis/lua/registry/audit.lua)."""
+    audit_of = _NameOf()
+    """Sorted set of an app's changes, by time."""
     paused = _Name()
     """Set: the channels that the settings say are paused."""
     flows = _Name()

@@ -35,7 +35,8 @@ class ViewRecords(ViewPart):
 
     def settings(self) -> list[Restated]:
         """Return the settings of the whole service, as records. Pauses of flows that are over are left out."""
-        fields = self._view.texts(self._view.keys.globals)
+        keys = self._view.keys
+        fields = self._view.texts(keys.globals) | self._view.texts(keys.access)
         set_at = {name.removeprefix("pos|"): at for name, at in fields.items() if name.startswith("pos|")}
         now_ms = self._view.now_ms()
         records = [(at, _setting(fields, field, at)) for field, at in set_at.items() if field in fields]

@@ -66,12 +66,14 @@ class LetterMark(msgspec.Struct, array_like=True, frozen=True, gc=False, kw_only
     since_ms: Time
     """Wall time of the oldest of its letters."""
     by: str
-    """Who made it."""
+    """Who made it (dispatcher.access.principal.Caller)."""
     part: Annotated[int, Meta(ge=0)]
     parts: Annotated[int, Meta(ge=1)]
     letters: list[MarkedLetter]
     task: bytes = b""
     """In the first part of a replay: the new task, as JSON."""
+    request: str = ""
+    """Id of the HTTP request; empty if there was none."""
 
 
 encode_mark = msgspec.msgpack.Encoder().encode

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import msgspec
 
+from dispatcher.access.principal import NOBODY, Caller
 from dispatcher.model.errors import InvalidInput, Malformed
 from dispatcher.model.field_errors import NAME_RULE
 from dispatcher.model.flow_pause import FLOW_PAUSED, FlowPause, flow_parts
@@ -24,6 +25,9 @@ from dispatcher.wire.checks import field_checks as check
 from dispatcher.wire.control import FORMAT, GlobalChange
 from dispatcher.wire.topics import NAME_PATTERN
 
+KEY, POLICY = "key", "policy"
+ACCESS = (KEY, POLICY)
+"""The kinds of settings that the door reads. They are stored apart, since no worker needs them."""
 _NAME = re.compile(NAME_PATTERN)
 _NAMES_OF_POOLS = {"channel": ("channel",), "app": ("app",), "app_channel": ("app", "channel"), "quota": ("group",)}
 """Kinds of names in the name of a pool, by its first word."""
@@ -70,9 +74,16 @@ class Setting(msgspec.Struct, frozen=True):
         """The value as it is stored."""
         return SETTINGS[self.kind].text(self.value)
 
-    def record(self, at_ms: int) -> GlobalChange:
+    @property
+    def app(self) -> str:
+        """The app that it is about; empty if it is about no one app."""
+        if self.kind == KEY:
+            return str(self.value.app)
+        return SETTINGS[self.kind].parts(self.name).get("app", "")
+
+    def record(self, at_ms: int, caller: Caller = NOBODY) -> GlobalChange:
         """Return the record for the control topic."""
-        return GlobalChange(FORMAT, self.field, self.text, at_ms)
+        return GlobalChange(FORMAT, self.field, self.text, at_ms, *caller)
 
 
 def globals_after(before: Globals, changes: Iterable[Setting]) -> Globals:
@@ -207,6 +218,29 @@ def _limit(part: str) -> _Kind:
     )
 
 
+def _key(text: str) -> Any:
+    from dispatcher.access.keys import AccessKey  # a worker that meets no key does without
+
+    return AccessKey.parse(text)
+
+
+def _policy(text: str) -> Any:
+    from dispatcher.access.app_policy import AppPolicy
+
+    return AppPolicy.parse(text)
+
+
+def _access(parsed: Callable[[str], Any], named: str) -> _Kind:
+    """Return the rules of a setting that changes nothing in Globals."""
+    return _Kind(
+        apply=lambda *_: None,
+        parsed=parsed,
+        checked=lambda given, _: given,
+        text=lambda given: given.text,
+        parts=lambda name: {named: name},
+    )
+
+
 SETTINGS: dict[str, _Kind] = {
     "capacity": _Kind(
         apply=lambda new, _, cap: new.update(capacity=cap.rate, burst=cap.burst),
@@ -264,5 +298,7 @@ SETTINGS: dict[str, _Kind] = {
     ),
     "limit:tasks": _limit("tasks"),
     "limit:targets": _limit("targets"),
+    KEY: _access(_key, "id"),
+    POLICY: _access(_policy, "app"),
 }
 """The kinds of settings by their names on the wire."""

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 import msgspec
 
+from dispatcher.access.principal import NOBODY, Caller
 from dispatcher.model.errors import DECODING_ERRORS, InvalidInput, Malformed
 from dispatcher.model.lifecycle import TASK
 from dispatcher.model.pools import Cap
@@ -60,9 +61,9 @@ class Control(msgspec.Struct, frozen=True):
         """The value on the wire."""
         return CONTROLS[self.name].text(self.value)
 
-    def record(self, task: str, at_ms: int) -> ControlChange:
+    def record(self, task: str, at_ms: int, caller: Caller = NOBODY) -> ControlChange:
         """Return the record for the control topic."""
-        return ControlChange(FORMAT, task, self.name, self.text, at_ms)
+        return ControlChange(FORMAT, task, self.name, self.text, at_ms, *caller)
 
     @property
     def end(self) -> str:

@@ -57,6 +57,10 @@ class TaskRecord(msgspec.Struct, array_like=True, frozen=True, tag="t", kw_only=
     """Whether a target is given up once it is unknown if the provider took it; otherwise it is tried again."""
     retry_for_ms: int = 0
     """How long after its first call a target is tried again; 0: no bound."""
+    by: str = ""
+    """Who submitted it (dispatcher.access.principal.Caller)."""
+    request: str = ""
+    """Id of the HTTP request that submitted it."""
 
 
 class Checkpoint(msgspec.Struct, array_like=True, frozen=True, tag="k", kw_only=True):
@@ -140,6 +144,10 @@ class ControlChange(msgspec.Struct, array_like=True, frozen=True, tag="x"):
     value: str
     """Always a string on the wire."""
     at_ms: int
+    by: str = ""
+    """Who changed it (dispatcher.access.principal.Caller); empty: a worker, by itself."""
+    request: str = ""
+    """Id of the HTTP request; empty if there was none."""
 
 
 class GlobalChange(msgspec.Struct, array_like=True, frozen=True, tag="g"):
@@ -150,6 +158,10 @@ class GlobalChange(msgspec.Struct, array_like=True, frozen=True, tag="g"):
     """A kind of `dispatcher.model.service_settings.SETTINGS`, for most with the name of a channel, app or pool."""
     value: str
     at_ms: int
+    by: str = ""
+    """Who changed it, as in ControlChange."""
+    request: str = ""
+    """Id of the HTTP request; empty if there was none."""
 
 
 class Finished(msgspec.Struct, array_like=True, frozen=True, tag="f", kw_only=True):

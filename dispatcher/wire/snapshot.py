@@ -59,6 +59,19 @@ class SettingsPart(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="
     fields: list[bytes]
 
 
+class AccessPart(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="k"):
+    """Keys, and policies of apps: fields and values alternating."""
+
+    fields: list[bytes]
+
+
+class AuditPart(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="c"):
+    """Some of the audit: the changes that people and keys made."""
+
+    entries: list[bytes]
+    """Ids and packed entries alternating."""
+
+
 class SkippedPart(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="n"):
     """Records of a topic that were skipped. The cursors have passed them, so a newer version learns of them here."""
 
@@ -68,7 +81,7 @@ class SkippedPart(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="n
     """Positions and notes alternating."""
 
 
-Part = TaskPart | BitsPart | OpenPart | SettingsPart | SkippedPart
+Part = TaskPart | BitsPart | OpenPart | SettingsPart | AccessPart | AuditPart | SkippedPart
 
 
 class Begun(msgspec.Struct, array_like=True, frozen=True, tag="begun"):

@@ -74,7 +74,7 @@ def change_tasks(
 def change_service(services: Services, settings: Sequence[Setting]) -> StoredRecords:
     """Change settings of the service. Workers follow within 200 ms. Raises Unreachable if Pulsar is gone."""
     now_ms = services.clock.wall_ms()
-    return _store(services, [setting.record(now_ms) for setting in settings])
+    return _store(services, [setting.record(now_ms, services.caller) for setting in settings])
 
 
 def _store(services: Services, records: Sequence[ControlChange | GlobalChange]) -> StoredRecords:
@@ -100,7 +100,7 @@ def _records(services: Services, change: TaskChange) -> Iterator[ControlChange]:
     if change.leaves_shared_lane:
         yield Control("lane", services.topics.own_lane(change.task)).record(change.task, now_ms)
     for control in change.controls:
-        yield control.record(change.task, now_ms)
+        yield control.record(change.task, now_ms, services.caller)
 
 
 def _create_lanes(services: Services, tasks: Sequence[str]) -> None:

@@ -1,7 +1,9 @@
 """The part of the client that reads and changes the settings of the whole service."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
+from dispatcher.access.principal import Caller
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.pools import Cap, CapState
 from dispatcher.model.service_settings import Setting, globals_after
@@ -14,8 +16,9 @@ from producers.control.service_controls import Put, ServiceControls
 class ServiceClient:
     """Reads and changes the settings that all tasks share."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, caller: Caller) -> None:
         self._connection = connection
+        self._services = partial(connection.services, caller)
         self._service = self._service_controls(self._store)
 
     def set_capacity(self, targets_per_s: int, burst: int = 0) -> None:
@@ -108,7 +111,7 @@ class ServiceClient:
         log_deferred(self._changed(settings))
 
     def _changed(self, settings: Sequence[Setting]) -> StoredRecords:
-        return change_service(self._connection.services(), settings)
+        return change_service(self._services(), settings)
 
     def _service_controls(self, put: Put) -> ServiceControls:
         return ServiceControls(put, self._connection.now_ms, self._connection.flow_entries)

@@ -11,14 +11,13 @@ Two operators at once make one task of a letter, since the first mark in the top
 a mark without its second one; repeating the command submits that task again, which goes on from its last checkpoint.
 """
 
-import getpass
-import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
+from dispatcher.access.principal import NOBODY, Caller
 from dispatcher.clock import Clock
 from dispatcher.letters.book import Claim, LetterBook, LetterState
 from dispatcher.letters.marks import (
@@ -39,6 +38,7 @@ from dispatcher.model.errors import (
     NotFound,
     Refused,
     TaskEnded,
+    Unreachable,
 )
 from dispatcher.model.task import PushTask, Target
 from dispatcher.model.values import counted
@@ -90,11 +90,22 @@ class Replay:
 class Replays:
     """Marks letters, and submits the tasks that send them again."""
 
-    def __init__(self, records: LetterRecords, clock: Clock, submit: Submit, task_of: TaskOf) -> None:
+    def __init__(
+        self,
+        records: LetterRecords,
+        clock: Clock,
+        submit: Submit,
+        task_of: TaskOf,
+        caller: Caller = NOBODY,
+        audit: Callable[[LetterMark], None] = lambda _: None,
+    ) -> None:
+        """caller: who makes the marks. audit: keeps each of them; it may raise Unreachable."""
         self._records = records
         self._clock = clock
         self._submit = submit
         self._task_of = task_of
+        self._caller = caller
+        self._audit = audit
 
     def replay(self, rows: Iterable[LetterRow], on_progress: OnProgress | None = None) -> list[Replay]:
         """Replay the open rows that failed, and finish the replays of the others that are not known to be complete."""
@@ -169,20 +180,22 @@ class Replays:
     def _mark(
         self, id_: str, kind: MarkKind, since_ms: int, letters: Sequence[MarkedLetter], task: bytes = b""
     ) -> None:
-        self._records.append(
-            LetterMark(
-                format=FORMAT,
-                id=id_,
-                kind=kind,
-                at_ms=self._clock.wall_ms(),
-                since_ms=since_ms,
-                by=_who(),
-                part=0,
-                parts=1,
-                letters=list(letters),
-                task=task,
-            )
+        mark = LetterMark(
+            format=FORMAT,
+            id=id_,
+            kind=kind,
+            at_ms=self._clock.wall_ms(),
+            since_ms=since_ms,
+            by=self._caller.by,
+            request=self._caller.request,
+            part=0,
+            parts=1,
+            letters=list(letters),
+            task=task,
         )
+        self._records.append(mark)
+        with suppress(Unreachable):  # the mark has it, too
+            self._audit(mark)
 
 
 class _Chosen:
@@ -224,10 +237,3 @@ def _push_task(claim: Claim) -> PushTask:
         )
     except ValueError as error:
         raise Malformed(f"The mark of replay {claim.id} holds no task: {error}.") from error
-
-
-def _who() -> str:
-    user = "unknown"
-    with suppress(OSError, KeyError):
-        user = getpass.getuser()
-    return f"{user}@{socket.gethostname()}"

@@ -5,6 +5,7 @@ from hashlib import blake2b
 import msgspec
 
 from backends.settings import ProducerOptions
+from dispatcher.access.principal import NOBODY, Caller
 from dispatcher.model.errors import AudienceMismatch, InvalidInput, LimitReached, NotReady
 from dispatcher.model.task import MAX_START_AHEAD_S, MAX_START_BEHIND_S, PushTask
 from dispatcher.model.view import Admission
@@ -29,6 +30,7 @@ def accept(
     topics: Topics,
     options: ProducerOptions = ProducerOptions(),
     first: int | None = None,
+    caller: Caller = NOBODY,
 ) -> TaskRecord:
     """Return the record of a new task.
 
@@ -62,6 +64,8 @@ def accept(
         digest=task_digest(task),
         cap_burst=task.cap_burst or 0,
         first=first or 0,
+        by=caller.by,
+        request=caller.request,
         partitions=partitions_for(expected_targets, envelope_bytes(chunk, len(message)), options) if own else 0,
     )
 

@@ -170,7 +170,8 @@ class _Run:
     def _accepted(self, size: int | None) -> TaskRecord:
         services = self._services
         now_ms = services.clock.wall_ms()
-        record = accept(self._task, self._id, size, now_ms, services.topics, services.options, self._first)
+        rules = (services.topics, services.options, self._first, services.caller)
+        record = accept(self._task, self._id, size, now_ms, *rules)
         return structs.replace(record, submitter=self._lease.submitter)
 
     def _first_window(

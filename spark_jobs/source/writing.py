@@ -123,7 +123,8 @@ def check_open(known: Submission) -> None:
 
 
 def _create(services: Services, task: PushTask, task_id: str) -> Submission:
-    record = accept(task, task_id, task.expected_targets, services.clock.wall_ms(), services.topics, services.options)
+    now_ms, rules = services.clock.wall_ms(), (services.topics, services.options, None, services.caller)
+    record = accept(task, task_id, task.expected_targets, now_ms, *rules)
     check_admitted(record, services.registry.submissions.admit(record))
     services.registry.control.apply(services.control.append(record), record)
     winner = services.known.submission(task_id)

@@ -21,7 +21,18 @@ from dispatcher.wire.control import (
 from dispatcher.wire.envelope import encode_message
 from dispatcher.wire.groups import TargetGroup
 from dispatcher.wire.outcome import ClaimsEnded, CloseTask, EpochMark, Named, OutcomeRecord, ProviderIds
-from dispatcher.wire.snapshot import Begun, BitsPart, Cursors, OpenPart, Packer, SettingsPart, SkippedPart, TaskPart
+from dispatcher.wire.snapshot import (
+    AccessPart,
+    AuditPart,
+    Begun,
+    BitsPart,
+    Cursors,
+    OpenPart,
+    Packer,
+    SettingsPart,
+    SkippedPart,
+    TaskPart,
+)
 from tests import records
 from tests.contract.ledger_worlds import TOPICS, mixed, run
 from tests.contract.registry_records import change, position, setting, task_record
@@ -111,7 +122,14 @@ _packer = Packer(1)
 SNAPSHOT = [
     Begun(FORM, AT_MS, Cursors(position(9), [position(8), ""])),
     *_packer.add([TaskPart("running", -1, [b"lane", b"x"]), BitsPart("running", "0", 2, b"\xff")]),
-    *_packer.add([OpenPart("running", [b"0:3", b"state"]), SettingsPart([b"capacity", b"5"])]),
+    *_packer.add(
+        [
+            OpenPart("running", [b"0:3", b"state"]),
+            SettingsPart([b"capacity", b"5"]),
+            AccessPart([b"key:a", b"{}"]),
+            AuditPart([b"c:1", b"entry"]),
+        ]
+    ),
     *_packer.add([SkippedPart("control", [b"position", b"why"])]),
     *_packer.end(),
 ]

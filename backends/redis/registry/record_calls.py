@@ -5,6 +5,7 @@ from typing import Any
 
 from backends.redis.client import Arg
 from dispatcher.model.pools import Cap
+from dispatcher.model.service_settings import ACCESS, Setting
 from dispatcher.wire.control import (
     Announced,
     Checkpoint,
@@ -19,6 +20,8 @@ from dispatcher.wire.control import (
     encode_control,
 )
 
+MAX_SHOWN_LENGTH = 200
+"""Characters of a control's value, which may be a whole message, in the audit."""
 Call = tuple[str, Sequence[Arg]]
 
 
@@ -70,11 +73,23 @@ def _submission_call(position: str, record: Announced | TakenOver) -> Call:
 
 
 def _control_call(position: str, record: ControlChange) -> Call:
-    return "apply_control", (record.task, position, record.field, record.value, record.at_ms)
+    return "apply_control", (
+        record.task,
+        position,
+        record.field,
+        record.value,
+        record.at_ms,
+        record.by,
+        record.request,
+        record.value[:MAX_SHOWN_LENGTH],
+    )
 
 
 def _global_call(position: str, record: GlobalChange) -> Call:
-    return "apply_global", (position, record.field, record.value, record.at_ms)
+    setting = Setting.parse(record.field, record.value)
+    home = "access" if setting.kind in ACCESS else "globals"
+    caller = (setting.app, record.by, record.request)
+    return "apply_global", (position, record.field, record.value, record.at_ms, home, *caller)
 
 
 def _finished_call(position: str, record: Finished) -> Call:

@@ -12,6 +12,7 @@ from typing import Any, get_args
 
 import msgspec
 
+from dispatcher.access.principal import MAX_BY_LENGTH
 from dispatcher.model.errors import DECODING_ERRORS, Malformed
 from dispatcher.model.pools import MAX_CAP
 from dispatcher.model.service_settings import Setting
@@ -142,6 +143,7 @@ FIELDS: dict[str, Callable[[Any], object]] = {
     "announced": _number("number of announced targets", MAX_COUNT),
     "first": _number("number of first targets", MAX_COUNT),
     **_each(check.text, "digest", "submitter", "announced_digest"),
+    **_each(lambda text, field: check.text(text, field, MAX_BY_LENGTH), "by", "request"),
     "writer": _like("writer", _WRITER),
     "writers": _all(_like("writer", _WRITER)),
     "sequence": _number("sequence", MAX_SEQUENCE + 1),

@@ -34,8 +34,8 @@ def time_ms(value: int, field: str) -> None:
     number(value, field, MAX_TIME_MS - 1)
 
 
-def text(value: str, field: str) -> None:
-    need(len(value) <= _MAX_TEXT and (value.isprintable() or not value), field, value)
+def text(value: str, field: str, maximum: int = _MAX_TEXT) -> None:
+    need(len(value) <= maximum and (value.isprintable() or not value), field, value)
 
 
 def digits(written: str, field: str, maximum: int, minimum: int = 0) -> int:

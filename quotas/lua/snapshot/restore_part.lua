@@ -3,13 +3,15 @@
 --
 -- KEYS[1] prefix
 -- ARGV[1] the restorer's name from begin_restore.lua, [2] kind, then: task: id, ms kept, field, value...; bits: id,
---   writer, offset, bits; open: id, name, state...; settings: field, value...; passed: topic, position, note...
+--   writer, offset, bits; open: id, name, state...; settings or access: field, value...; audit: id, packed...;
+--   passed: topic, position, note...
 -- Returns 1, or 0 if Redis now holds another view, the restore has ended, or another restorer took over
 
 -- include: writers.lua
 -- include: task_index.lua
 -- include: pauses.lua
 -- include: keep_flow.lua
+-- include: audit.lua
 
 local put = {}
 
@@ -52,6 +54,15 @@ function put.settings()
     keep_paused(ARGV[i], ARGV[i + 1])
     keep_flow(ARGV[i], ARGV[i + 1])
   end
+end
+
+function put.access()
+  redis.call('UNLINK', P .. ':access')
+  put_fields(P .. ':access', 3)
+end
+
+function put.audit()
+  for i = 3, #ARGV, 2 do keep_audit_entry(ARGV[i], ARGV[i + 1]) end
 end
 
 function put.passed(topic)

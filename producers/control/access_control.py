@@ -1,0 +1,77 @@
+"""Make and revoke keys, and set policies of apps: records of the control topic, as every change of the service."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from backends.redis.registry.access import AccessTable
+from dispatcher.access.app_policy import AppPolicy
+from dispatcher.access.keys import AccessKey, NewKey
+from dispatcher.access.principal import scopes_of
+from dispatcher.model.errors import InvalidInput, NotFound
+from dispatcher.model.service_settings import KEY, POLICY, Setting
+from producers.control.change import change_service, log_deferred
+from producers.ports import Services
+
+
+class KeyState(NamedTuple):
+    """A key as it is listed."""
+
+    id: str
+    key: AccessKey
+    state: str
+    """live, ended or revoked."""
+    used_ms: int
+    """Wall time of its last use, to the minute; 0 if none is known."""
+
+
+class AccessControl:
+    """Keys and policies. services: called on first use, since it connects. Methods raise Unreachable."""
+
+    def __init__(self, services: Callable[[], Services], table: AccessTable, now_ms: Callable[[], int]) -> None:
+        self._services = services
+        self._table = table
+        self._now_ms = now_ms
+
+    def create(self, app: str, scopes: Iterable[str], ends_in_s: float | None = None) -> NewKey:
+        """Make a key, whose secret is known now and never again. app: empty for every app. Raises InvalidInput."""
+        if ends_in_s is not None and ends_in_s <= 0:
+            raise InvalidInput(f"ends: is {ends_in_s:g} seconds ahead; a key must end later than now.")
+        now_ms = self._now_ms()
+        if app:
+            Setting.of(POLICY, AppPolicy(), app)  # checks the name
+        ends_ms = 0 if ends_in_s is None else now_ms + round(ends_in_s * 1000)
+        new = AccessKey.create(app, scopes_of(scopes), now_ms, ends_ms)
+        self._store(Setting.of(KEY, new.key, new.id))
+        return new
+
+    def keys(self, app: str | None = None) -> list[KeyState]:
+        """Return the keys, of every app or of one, newest first."""
+        now_ms, uses = self._now_ms(), self._table.last_uses()
+        keys = sorted(self._table.read().keys.items(), key=lambda each: -each[1].created_ms)
+        states = (KeyState(id_, key, key.state(now_ms), uses.get(id_, 0)) for id_, key in keys)
+        return [state for state in states if app in (None, state.key.app)]
+
+    def revoke(self, id_: str) -> AccessKey:
+        """Revoke a key: it is refused within a second. Raises NotFound."""
+        key = self._table.read().keys.get(id_)
+        if key is None:
+            raise NotFound(f"There is no key {id_}.", "`fairlane key list` shows all.")
+        revoked = key.revoked(self._now_ms())
+        if revoked != key:
+            self._store(Setting.of(KEY, revoked, id_))
+        return revoked
+
+    def policy(self, app: str) -> AppPolicy:
+        """Return the policy of an app."""
+        return self._table.read().policy(app)
+
+    def set_policy(self, app: str, changes: Mapping[str, Any]) -> AppPolicy:
+        """Change some bounds of an app's policy, and return it. Raises InvalidInput."""
+        policy = AppPolicy.of(msgspec.to_builtins(self.policy(app)) | dict(changes))
+        self._store(Setting.of(POLICY, policy, app))
+        return policy
+
+    def _store(self, setting: Setting) -> None:
+        log_deferred(change_service(self._services(), [setting]))
