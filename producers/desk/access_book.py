@@ -1,0 +1,106 @@
+"""What the door knows of keys and policies: a copy of the view's, at most a second old."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from backends.redis.registry.access import Access, AccessTable
+from dispatcher.access.app_policy import AppPolicy
+from dispatcher.access.keys import id_and_secret
+from dispatcher.access.principal import Principal
+from dispatcher.clock import Clock
+from dispatcher.model.errors import FairlaneError, NoKey, NotReady
+
+EVERY_S = 0.25
+"""How often the view is asked for changes: a revoked key is refused within a second."""
+CHANGES_S = 5.0
+"""For how long the copy is good enough for what changes anything, without an answer of the view."""
+READS_S = 60.0
+"""For how long it is good enough for reading."""
+_HOW = "Send the header `Authorization: Bearer flk_...`; an operator makes keys: `fairlane key create`."
+_log = logging.getLogger(__name__)
+
+
+class AccessBook:
+    """Follows keys and policies in a thread of its own, and knows who a key is. Methods may be called by any thread."""
+
+    def __init__(self, table: AccessTable, is_complete: Callable[[], bool], clock: Clock) -> None:
+        """is_complete: whether the view is, so that a missing key does not exist. Raises Unreachable."""
+        self._table = table
+        self._is_complete = is_complete
+        self._clock = clock
+        self._access = Access()
+        self._last: str | None = None
+        self._heard_s = float("-inf")
+        self._uses: dict[str, int] = {}
+        self._noted: dict[str, int] = {}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="access", daemon=True)
+
+    def start(self) -> None:
+        """Read once, and go on in a thread. Return also if the view does not answer."""
+        self._follow()
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread."""
+        self._stop.set()
+        self._thread.join()
+
+    def principal(self, token: str) -> Principal:
+        """Return who asks with a key. Raises NoKey; NotReady if too little is known of keys."""
+        parts, now_ms = id_and_secret(token), self._clock.wall_ms()
+        if parts is None:
+            raise NoKey("There is no valid key." if token else "There is no key.", _HOW)
+        id_, secret = parts
+        self.check_age(READS_S)
+        key = self._access.keys.get(id_)
+        if key is None or not key.fits(secret):
+            raise NoKey("The key is unknown.", _HOW)
+        if (state := key.state(now_ms)) != "live":
+            raise NoKey(f"The key {id_} {'has ended' if state == 'ended' else 'was revoked'}.", _HOW)
+        self._uses[id_] = now_ms
+        return key.principal(id_)
+
+    def policy(self, app: str) -> AppPolicy:
+        """Return the policy of an app."""
+        return self._access.policy(app)
+
+    @property
+    def age_s(self) -> float:
+        """Seconds since the view was last heard of, `inf` if it never was."""
+        return time.monotonic() - self._heard_s
+
+    def check_age(self, max_s: float) -> None:
+        """Raise NotReady if the view was not heard of for longer."""
+        age_s = self.age_s
+        if age_s > max_s:
+            heard = f"for {age_s:.0f} s" if age_s < float("inf") else "since this process began"
+            raise NotReady(
+                f"Keys and policies were not heard of {heard}: Redis does not answer, or its view is being rebuilt.",
+                "Try again in some seconds; an operator sees the reason in `fairlane registry status`.",
+            )
+
+    def _run(self) -> None:
+        while not self._stop.wait(EVERY_S):
+            self._follow()
+
+    def _follow(self) -> None:
+        asked_s = time.monotonic()
+        try:
+            if self._is_complete():
+                last = self._table.last()
+                if last != self._last:
+                    self._access, self._last = self._table.read(), last
+                self._heard_s = asked_s
+                self._note_uses()
+        except FairlaneError as error:
+            _log.debug("keys are not followed: %s", error)
+
+    def _note_uses(self) -> None:
+        """Store the last uses of keys, each once a minute at most."""
+        for id_, used_ms in list(self._uses.items()):
+            if self._noted.get(id_) != used_ms // 60_000:
+                self._table.note_use(id_, used_ms)
+                self._noted[id_] = used_ms // 60_000

@@ -1,0 +1,219 @@
+"""Tasks at the desk: submit, read, change and explain them."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, replace
+from typing import Any, NamedTuple
+
+from pydantic import JsonValue
+
+from backends.redis.registry.tasks import TaskSelection
+from backends.system_clock import SystemClock
+from dispatcher.analysis.rates import sent_rate
+from dispatcher.analysis.situation import Situation
+from dispatcher.analysis.what_if import FinishChange, effects
+from dispatcher.analysis.why import Why
+from dispatcher.model.errors import AudienceMismatch, InvalidInput, NotFound, NotReady, TaskEnded
+from dispatcher.model.task import PushTask, Target
+from dispatcher.model.view import TaskView
+from producers.control.controls import Cancelled, Edit
+from producers.control.steering import BulkResult, Plan
+from producers.control.task_changes import Changes, TaskFilter
+from producers.desk.acting import Acting, no_app
+from producers.desk.guard import action
+from producers.desk.scoped_ids import id_of_key
+from producers.outcomes.record import ReasonGroup, TargetRecord
+from producers.submit.intake import AudienceRules
+from producers.submit.preview import Preview, preview
+from producers.submit.report import SubmitResult
+
+MAX_SAMPLES = 100
+
+
+class Accepted(NamedTuple):
+    """A submission as its client sees it."""
+
+    task: TaskView
+    result: SubmitResult
+    is_replayed: bool
+    """Whether the task was complete before this call."""
+
+
+class BulkPreview(NamedTuple):
+    """What a change of many tasks would do."""
+
+    plan: Plan
+    effects: list[FinishChange]
+    """Tasks that would end at another time, the most affected first; for a principal of one app, those of the app."""
+    moves_others: bool
+    """Whether it would move tasks of other apps."""
+
+
+class TaskDesk(Acting):
+    """Tasks of a principal. Raises as PushClient does."""
+
+    # ------------------------------------------------------------------------------ submissions
+
+    @action("tasks.submit")
+    def submit(
+        self,
+        fields: Mapping[str, Any],
+        targets: Iterable[Target | str],
+        rules: AudienceRules = AudienceRules(),
+        idempotency_key: str = "",
+    ) -> Accepted:
+        """Submit a task, or continue or verify its submission. fields: of PushTask. Raises as PushClient.submit."""
+        task = self._task(fields, idempotency_key)
+        known = self._known(task.id) if task.id is not None else None
+        counted = self._counted(task.app, targets) if self.principal.app else targets
+        handle = self._client.submit(task, counted, **asdict(rules))
+        assert handle.result is not None  # submit has waited for it
+        is_replayed = known is not None and known.sealed
+        return Accepted(self._shown(known or handle.progress()), self._named(handle.result), is_replayed)
+
+    @action("tasks.preview")
+    def preview(self, fields: Mapping[str, Any], targets: Iterable[Target | str], samples: int) -> Preview:
+        """Return what would be accepted of these targets, and the requests that would leave. Nothing is stored."""
+        return preview(self._task(fields, ""), targets, SystemClock(), samples=min(samples, MAX_SAMPLES))
+
+    def _task(self, fields: Mapping[str, Any], idempotency_key: str) -> PushTask:
+        """Return the task with its internal id. Raises InvalidInput, also for a task beyond the app's policy."""
+        app = self.principal.app or str(fields.get("app", ""))
+        if fields.get("app", app) != app:
+            raise InvalidInput(f"app: is {fields['app']!r}; this key is for app {app}.", "Leave it out.")
+        id_ = fields.get("id")
+        if id_ is None and idempotency_key:
+            id_ = id_of_key(app, idempotency_key)
+        given = {**fields, "app": app}
+        if isinstance(id_, str):
+            given["id"] = self._ids.new(id_)
+        task = PushTask.model_validate(given)
+        if self.principal.app:
+            self._book.policy(app).check_task(task, app)
+        return task
+
+    def _known(self, inside: str) -> TaskView | None:
+        """Return the task that has an internal id, if there is one. Raises AudienceMismatch for that of another app."""
+        try:
+            view = self._client.task(inside).progress()
+        except (NotFound, NotReady):
+            return None
+        if not self._is_own(view.app):
+            shown = self._ids.shown(inside)
+            raise AudienceMismatch(f"Task {shown} was submitted before with another task.", "Choose another id.")
+        return view
+
+    def _counted(self, app: str, targets: Iterable[Target | str]) -> Iterator[Target | str]:
+        policy = self._book.policy(app)
+        for number, target in enumerate(targets, 1):
+            policy.check_size(app, number)
+            yield target
+
+    # ------------------------------------------------------------------------------ tasks
+
+    @action("tasks.list")
+    def tasks(self, selection: TaskSelection, limit: int, cursor: str | None) -> tuple[list[TaskView], str | None]:
+        """Return a page of tasks, newest first, and the cursor of the next page."""
+        views, cursor = self._client.task_page(**self._clipped(selection), limit=limit, cursor=cursor)
+        return [self._shown(view) for view in views], cursor
+
+    @action("tasks.show")
+    def task(self, id_: str) -> TaskView:
+        """Return a task in its current state."""
+        return self._shown(self._own(id_))
+
+    @action("tasks.show")
+    def message(self, id_: str) -> dict[str, JsonValue]:
+        """Return a task's present message; empty once it has ended."""
+        return self._client.message(self._own(id_).id)
+
+    @action("tasks.set")
+    def change(self, id_: str, changes: Changes | None, message: Mapping[str, Any] | str | None) -> Edit | None:
+        """Change a task's controls, then its message. Return the edit of the message, if there is one."""
+        inside = self._own(id_).id
+        if changes is not None:
+            self._check_change(changes)
+            result = self._client.set_many(TaskFilter(ids=(inside,)), changes)
+            for reason in result.failed.values():
+                raise TaskEnded(reason.replace(inside, id_))
+        return None if message is None else self._client.edit_message(inside, message)
+
+    @action("tasks.cancel")
+    def cancel(self, id_: str, wait_s: float) -> Cancelled:
+        """Cancel a task, and wait up to some seconds for its targets in flight."""
+        return self._client.task(self._own(id_).id).cancel(wait_s)
+
+    @action("tasks.why")
+    def why(self, id_: str) -> Why:
+        """Return where a task's time went. A principal of one app sees kinds of causes, without names of others."""
+        why = self._client.why(self._own(id_).id)._replace(task=id_)
+        if not self.principal.app:
+            return why
+        parts = [part._replace(cause=_kind_of(part.cause)) for part in why.parts]
+        return why._replace(parts=parts, unrecorded=[])
+
+    @action("tasks.failures")
+    def failures(self, id_: str) -> Iterator[TargetRecord]:
+        """Yield a task's failed targets so far."""
+        return map(self._record, self._client.task(self._own(id_).id).failures())
+
+    @action("tasks.failures")
+    def failures_by_reason(self, id_: str) -> list[ReasonGroup]:
+        """Return the number of a task's failed targets by reason."""
+        return list(map(self._record, self._client.task(self._own(id_).id).failures_by_reason()))
+
+    @action("tasks.outcomes")
+    def outcomes(self, id_: str, target: str | None) -> Iterator[TargetRecord]:
+        """Yield the final outcomes of a task's targets so far, or of one target."""
+        return map(self._record, self._client.task(self._own(id_).id).outcomes(target))
+
+    @action("tasks.change")
+    def change_many(self, tasks: TaskFilter, changes: Changes) -> BulkResult:
+        """Change all live tasks that a filter selects. Raises InvalidInput for an empty filter."""
+        result = self._client.set_many(self._plan(tasks, changes))
+        failed = {self._ids.shown(task): reason for task, reason in result.failed.items()}
+        return replace(result, changed=tuple(map(self._ids.shown, result.changed)), failed=failed)
+
+    @action("tasks.change")
+    def preview_change(self, tasks: TaskFilter, changes: Changes) -> BulkPreview:
+        """Return what `change_many` would do, and which tasks would end at another time."""
+        plan = self._plan(tasks, changes)
+        before = self._situation()
+        after = {step.task.id: step.after for step in plan.changing}
+        moved = effects(before, before._replace(tasks=[after.get(task.id, task) for task in before.tasks]))
+        own = [effect._replace(task=self._ids.shown(effect.task)) for effect in moved if self._is_own(effect.app)]
+        steps = tuple(replace(step, task=self._shown(step.task)) for step in plan.steps)
+        refused = {self._ids.shown(task): reason for task, reason in plan.refused.items()}
+        return BulkPreview(Plan(steps, refused), own, len(own) < len(moved))
+
+    def _plan(self, tasks: TaskFilter, changes: Changes) -> Plan:
+        if tasks.names_all:  # before it is clipped: an app's key would change all tasks of the app
+            raise InvalidInput("The filter is empty, so it would select all tasks.", "Give it ids, a tier or a state.")
+        self._check_change(changes)
+        for id_ in tasks.ids:
+            self._own(id_)
+        return self._client.plan_many(self._clipped_filter(tasks), changes)
+
+    def _clipped_filter(self, tasks: TaskFilter) -> TaskFilter:
+        if not self.principal.app:
+            return tasks
+        ids = tuple(map(self._ids.inside, tasks.ids))
+        prefix = None if tasks.id_prefix is None else self._ids.inside(tasks.id_prefix)
+        if tasks.app not in (None, self.principal.app):
+            raise no_app(tasks.app)
+        return replace(tasks, ids=ids, app=self.principal.app, id_prefix=prefix)
+
+    def _check_change(self, changes: Changes) -> None:
+        if app := self.principal.app:
+            self._book.policy(app).check_change(app, changes.tier, changes.weight)
+
+    def _situation(self) -> Situation:
+        client = self._client
+        return Situation(client.live_tasks(), client.globals(), sent_rate(client.workers()), SystemClock().wall_ms())
+
+    def _named(self, result: SubmitResult) -> SubmitResult:
+        return replace(result, task=self._ids.shown(result.task))
+
+
+def _kind_of(cause: str) -> str:
+    """Return a cause without the name of an app, channel or quota group."""
+    return cause.partition("/")[0]
