@@ -11,6 +11,7 @@ COMMANDS = {
     "demo": "lab.cli.demo:demo",
     "fake": "lab.cli.fake:fake",
     "simulate": "lab.cli.simulate:simulate",
+    "api": "web.cli.api:api",
     "estate": "estate.cli.estate:estate",
     "backlog": "spark_jobs.cli.backlog:backlog",
     "ingest": "spark_jobs.cli.ingest:ingest",

@@ -7,7 +7,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
-PACKAGES = ("dispatcher", "backends", "quotas", "producers", "consumers", "spark_jobs", "estate", "lab")
+PACKAGES = ("dispatcher", "backends", "quotas", "producers", "consumers", "spark_jobs", "estate", "web", "lab")
 """Fairlane's packages apart from `fairlane`."""
 ROOT = Path(__file__).resolve().parents[1]
 """The directory that contains them."""

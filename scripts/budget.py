@@ -23,6 +23,7 @@ FLOORS = {
     "dispatch": ("dispatcher", "backends", "quotas", "producers", "consumers", "fairlane"),
     "tables": ("spark_jobs",),
     "estate": ("estate",),
+    "front door": ("web",),
     "laboratory": ("lab", "simulator"),
 }
 """Top-level folders of the product by floor."""

@@ -103,6 +103,8 @@ class Keys:
     """Hash: keys and policies of apps; under `pos|`, the positions that set them; under `last`, that of the latest."""
     key_uses = _Name()
     """Hash: id of a key -> wall time (ms, to the minute) of its last use."""
+    requests = _NameOf()
+    """Hash of an app: the present second, and the requests of its keys in it."""
     audit = _Name()
     """Sorted set: ids of the changes made by people and keys, by time."""
     audit_entry = _Name()

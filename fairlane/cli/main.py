@@ -25,6 +25,7 @@ COMMANDS = {
     "demo": "run the whole service on this machine with sample tasks",
     "fake": "play FCM or APNs on this machine, to rehearse deliveries",
     "worker": "run workers, or list them",
+    "api": "serve the HTTP API",
     "task": "submit, watch and change tasks",
     "dead-letters": "targets that were given up: list, send again, drop",
     "invalid": "targets that providers called invalid: export them",
@@ -32,6 +33,8 @@ COMMANDS = {
     "capacity": "show or set the capacity in targets a second",
     "channel": "cap and pause channels",
     "app": "set the caps, weights and limits of apps",
+    "key": "keys of the HTTP API: make, list, revoke",
+    "audit": "who changed what",
     "quota": "cap apps that share a limit of their provider",
     "signals": "figures for an autoscaler: backlog, rates, spare capacity",
     "backlog": "record snapshots of the backlog, and report on it",
@@ -54,6 +57,7 @@ _FILES = {
     "channel": ("channel",),
     "app": ("app",),
     "quota": ("quota",),
+    "access": ("key", "audit"),
     "registry": ("registry",),
 }
 """The commands declared in each file of `commands`."""

@@ -3,12 +3,12 @@
 What belongs to another app does not exist: NotFound, in the same words as for an unknown id.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeVar
 
 import msgspec
 
-from backends.redis.registry.tasks import TaskSelection
 from dispatcher.access.actions import Action
 from dispatcher.access.principal import Principal, Scope
 from dispatcher.model.errors import NotFound
@@ -48,18 +48,13 @@ class Acting:
     def _is_own(self, app: str) -> bool:
         return self.principal.app in ("", app)
 
-    def _clipped(self, selection: TaskSelection) -> dict[str, str | None]:
+    def _clipped(self, only: Mapping[str, str | None]) -> dict[str, str | None]:
         """Return a selection of tasks, as PushClient.tasks takes it, that has nothing of other apps."""
-        prefix = selection.id_prefix
-        if selection.app is not None and not self._is_own(selection.app):
-            raise no_app(selection.app)
-        return {
-            "state": selection.state,
-            "app": self.principal.app or selection.app,
-            "tier": selection.tier,
-            "channel": selection.channel,
-            "id_prefix": None if prefix is None else self._ids.inside(prefix),
-        }
+        app, prefix = only.get("app"), only.get("id_prefix")
+        if app is not None and not self._is_own(app):
+            raise no_app(app)
+        prefix = None if prefix is None else self._ids.inside(prefix)
+        return {**only, "app": self.principal.app or app, "id_prefix": prefix}
 
     def _shown(self, view: TaskView) -> TaskView:
         return msgspec.structs.replace(view, id=self._ids.shown(view.id))

@@ -1,11 +1,13 @@
 """The front door of one process: its connections, who is known there, and the desks for one request."""
 
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
 from backends.settings import ConnectionSettings
 from backends.system_clock import SystemClock
 from dispatcher.access.principal import Caller, Principal
+from dispatcher.model.errors import LimitReached, Unreachable
 from producers.client import PushClient
 from producers.connection import Connection
 from producers.desk.access_book import AccessBook
@@ -32,6 +34,7 @@ class FrontDoor:
         connection = Connection(settings)
         self._client = PushClient(connection, caller)
         self._epochs = connection.epochs
+        self._access = connection.access
         self.book = AccessBook(connection.access, connection.epochs.ready, SystemClock())
 
     def __enter__(self) -> Self:
@@ -49,6 +52,18 @@ class FrontDoor:
     def principal(self, token: str) -> Principal:
         """Return who asks with a key. Raises NoKey, NotReady."""
         return self.book.principal(token)
+
+    def take_request(self, principal: Principal) -> None:
+        """Count a request of an app. Raises LimitReached beyond its policy; without Redis nothing is counted."""
+        app = principal.app
+        if not app:
+            return
+        maximum = self.book.policy(app).requests_s
+        with suppress(Unreachable):
+            if not self._access.take_request(app, maximum):
+                raise LimitReached(
+                    f"The policy of app {app} allows {maximum:,} requests a second.", "Try again in a second."
+                )
 
     def check_ready(self) -> None:
         """Raise NotReady or Unreachable unless requests can be served: the view is complete, and keys are known."""

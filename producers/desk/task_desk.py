@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 from pydantic import JsonValue
 
-from backends.redis.registry.tasks import TaskSelection
 from backends.system_clock import SystemClock
 from dispatcher.analysis.rates import sent_rate
 from dispatcher.analysis.situation import Situation
@@ -111,9 +110,11 @@ class TaskDesk(Acting):
     # ------------------------------------------------------------------------------ tasks
 
     @action("tasks.list")
-    def tasks(self, selection: TaskSelection, limit: int, cursor: str | None) -> tuple[list[TaskView], str | None]:
-        """Return a page of tasks, newest first, and the cursor of the next page."""
-        views, cursor = self._client.task_page(**self._clipped(selection), limit=limit, cursor=cursor)
+    def tasks(
+        self, only: Mapping[str, str | None], limit: int, cursor: str | None
+    ) -> tuple[list[TaskView], str | None]:
+        """Return a page of tasks, newest first, and the cursor of the next page. only: as of PushClient.tasks."""
+        views, cursor = self._client.task_page(**self._clipped(only), limit=limit, cursor=cursor)
         return [self._shown(view) for view in views], cursor
 
     @action("tasks.show")

@@ -39,6 +39,10 @@ class AccessTable(ViewPart):
         policies = {setting.name: setting.value for setting in settings if setting.kind == POLICY}
         return Access(keys, policies)
 
+    def take_request(self, app: str, maximum: int) -> bool:
+        """Count a request of an app's keys. Return False if it had its maximum in this second."""
+        return bool(self._view.call("take_request", app, maximum))
+
     def note_use(self, key: str, now_ms: int) -> None:
         """Store that a key was used, to the minute."""
         self._view.command("HSET", self._view.keys.key_uses, key, now_ms - now_ms % _MINUTE_MS)

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -52,6 +52,8 @@ class Output:
         self, items: Iterator[Any], fields: Sequence[str], limit: int | None
     ) -> tuple[list[dict[str, Any]], bool]:
         """Return these fields of the first items, and whether there are more. limit: of rows_option."""
+        from fairlane.figures.rows import fields_of
+
         rows = fields_of(islice(items, limit or (None if self.as_json else MAX_ROWS)), fields)
         return rows, next(items, None) is not None
 
@@ -70,11 +72,6 @@ class Output:
 
         tables = [table for table in ([summary] if summary else [], rows) if table]
         self.emit(document, lambda: _stacked([table_of(table, list(table[0])) for table in tables]))
-
-
-def fields_of(items: Iterable[Any], fields: Sequence[str]) -> list[dict[str, Any]]:
-    """Return these fields of each item."""
-    return [{name: getattr(one, name) for name in fields} for one in items]
 
 
 def output_option(command: F) -> F:

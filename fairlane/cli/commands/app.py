@@ -2,7 +2,8 @@
 
 import click
 
-from fairlane.cli.base.arguments import LimitText
+from dispatcher.model.tier import TIERS
+from fairlane.cli.base.arguments import DURATION, LimitText
 from fairlane.cli.base.groups import Noun
 from fairlane.cli.base.options import app_names, channel_names
 from fairlane.cli.base.output import output_option
@@ -55,6 +56,23 @@ def list_apps() -> None:
 @output_option
 def show_app() -> None:
     """Show one app: its caps, weight and limits, and its tasks and targets."""
+
+
+@app.command("policy", handlers="fairlane.cli.handlers.access")
+@_name
+@click.option("--channel", "channels", multiple=True, metavar="NAME", help="A channel that it may use; repeat it.")
+@click.option("--tier", type=click.Choice(TIERS), help="The highest tier of its tasks.")
+@click.option("--weight", type=float, help="The largest weight of a task.")
+@click.option("--targets", type=click.IntRange(1), help="The largest audience of a task.")
+@click.option("--ttl", "ttl_s", type=DURATION, help="The longest time to live of a task, such as 1h.")
+@click.option("--requests", "requests_s", type=click.IntRange(1), help="Requests a second over all its keys.")
+@output_option
+def policy() -> None:
+    """Show what an app's keys may ask for, or change it. What is not given stays.
+
+    Without a policy its keys may use fcm and apns, which have credentials by app, any tier, and weights up to 1. The
+    number of its live tasks is a limit for every client: `fairlane app limit`.
+    """
 
 
 @app.command("weight", cls=Change, done="app {app} weight={weight:g}")

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from dispatcher.analysis.situation import Situation
+from dispatcher.analysis.what_if import effects
 from dispatcher.model.errors import InvalidInput, Unreachable
 from dispatcher.model.values import counted
 from fairlane.cli.base.arguments import Assignment
@@ -16,7 +17,8 @@ from fairlane.cli.base.exit_codes import FAILURE, OK, REFUSED, UNREACHABLE
 from fairlane.cli.base.output import Output, confirm, say
 from fairlane.cli.base.progress import changing, counting
 from fairlane.cli.commands.task import CONTROLS
-from fairlane.cli.handlers.effects import effect_fields, show_effects, situation
+from fairlane.cli.handlers.effects import show_effects, situation
+from fairlane.figures.rows import bulk_fields, effects_fields, plan_fields
 from fairlane.screen.table import table_of
 from producers.client import PushClient
 from producers.control.steering import BulkResult, Plan
@@ -177,9 +179,8 @@ def _after_plan(before: Situation, plan: Plan) -> Situation:
 def _show_plan(output: Output, plan: Plan, before: Situation, after: Situation, limit: int | None) -> None:
     """Show what would change, and which tasks' finish times it would move."""
     if output.as_json:
-        changes = [{"id": step.task.id, "changes": step.changes} for step in plan.steps]
-        effects = effect_fields(before, after, limit)
-        output.emit({"changes": changes, "refused": dict(plan.refused), **effects}, lambda: "")
+        moved = effects_fields(effects(before, after), len(after.tasks), limit)
+        output.emit({**plan_fields(plan), **moved}, lambda: "")
         return
     output.emit([], lambda: _preview(plan))
     for reason in list(plan.refused.values())[:_NAMED]:
@@ -218,8 +219,7 @@ def _tell(plan: Plan, result: BulkResult, done: str) -> None:
 
 def _print(output: Output, result: BulkResult, followed: dict[str, Any]) -> None:
     if output.as_json:
-        fields = {"changed": list(result.changed), "unchanged": result.unchanged, "failed": dict(result.failed)}
-        output.emit(fields | followed, lambda: "")
+        output.emit(bulk_fields(result) | followed, lambda: "")
 
 
 def _preview(plan: Plan) -> Any:

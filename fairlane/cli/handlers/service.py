@@ -17,6 +17,7 @@ from dispatcher.model.view_form import GONE
 from fairlane.cli.base.connect import client_of
 from fairlane.cli.base.output import Output, say
 from fairlane.cli.base.progress import doing
+from fairlane.figures.rows import signal_fields
 from fairlane.figures.signals import ServiceState, SignalMeter, Signals, signals_without_counts
 from fairlane.screen.console import console_of
 from fairlane.screen.render import tiers_table, trials
@@ -63,21 +64,9 @@ def show_tiers(ctx: click.Context, output: Output) -> None:
 def signals(ctx: click.Context, output: Output) -> None:
     with client_of(ctx) as client, doing(f"measuring for {APART_S:.0f} s"):
         measured = _measured(client)
-    rows = [
-        {name: round(value, 3) if isinstance(value, float) else value for name, value in tier._asdict().items()}
-        for tier in measured.tiers
-    ]
-    service = {
-        "capacity": measured.capacity,
-        "rate": round(measured.rate, 1),
-        "workers": measured.workers,
-        "workers_needed": measured.workers_needed,
-        "limited_by": measured.limited_by,
-        "caps": measured.caps,
-    }
-    missing = {"missing_channels": [waiting._asdict() for waiting in measured.missing]}
-    document = {**service, **missing, "tiers": {row["tier"]: row for row in rows}}
-    output.emit_document(document, rows, summary=service)
+    document = signal_fields(measured)
+    service = {name: document[name] for name in document if name not in ("missing_channels", "tiers")}
+    output.emit_document(document, list(document["tiers"].values()), summary=service)
     for waiting in measured.missing:
         say(str(waiting))
 

@@ -23,6 +23,7 @@ from fairlane.cli.base.exit_codes import FAILURE, OK
 from fairlane.cli.base.json_option import read_object
 from fairlane.cli.base.output import Output, say
 from fairlane.cli.base.progress import submission
+from fairlane.figures.rows import preview_fields, submission_fields
 from producers.client import Audience, PushClient
 from producers.files.duplicates import COUNTED
 from producers.files.targets_file import TargetsFile
@@ -123,11 +124,7 @@ def _dry_run(
             headers = [f"{name}: {value}" for name, value in request.headers.items()]
             payload = json.dumps(request.payload, ensure_ascii=False, indent=2)
             click.echo("\n".join([f"target {request.target} {request.language}", *headers, payload, ""]))
-    rows = [
-        _fields(one.result, unique=True)
-        | {"languages": one.languages, "requests": [request._asdict() for request in one.requests]}
-        for one in previews
-    ]
+    rows = [preview_fields(made) for made in previews]
     output.emit_rows(rows, ["id", "accepted", "refused", "duplicates", "envelopes"])
     for (task, audience), one in zip(jobs, previews, strict=True):
         _say_result(task.id or "the task", one.result, rules)
@@ -171,12 +168,4 @@ def _duplicates(result: SubmitResult, rules: AudienceRules) -> Iterator[str]:
 
 
 def _fields(result: SubmitResult, *, unique: bool) -> dict[str, Any]:
-    return {
-        "id": result.task,
-        "accepted": result.accepted,
-        "refused": result.refused,
-        "duplicates": result.duplicates if unique or result.accepted <= COUNTED else None,
-        "envelopes": result.envelopes,
-        "stopped": result.stopped,
-        "seconds": round(result.seconds, 3),
-    }
+    return submission_fields(result, counts_duplicates=unique or result.accepted <= COUNTED)

@@ -17,16 +17,15 @@ import click
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.values import counted
 from fairlane.cli.base.connect import client_of
-from fairlane.cli.base.output import Output, confirm, fields_of, say
+from fairlane.cli.base.output import Output, confirm, say
 from fairlane.cli.base.progress import counting, doing, replaying
-from fairlane.cli.handlers.task import FAILURE_FIELDS, REASON_FIELDS
+from fairlane.figures.rows import FAILURE_FIELDS, GROUP_FIELDS, fields_of
 from producers.outcomes.record import ReasonGroup, TargetFilter, TargetRecord
 
 GROUP_COLUMNS = ("task", "app", "count", "outcome", "reason", "state", "last_ms", "example")
 TARGET_COLUMNS = ("task", "target", "outcome", "reason", "attempt", "state", "at_ms")
 REPLAY_COLUMNS = ("task", "replay", "targets", "refused", "state")
 LETTER_FIELDS = (*FAILURE_FIELDS, "app", "variables", "first_call_ms", "state", "replay", "lane")
-GROUP_FIELDS = ("task", "app", "channel", "state", "replay", *REASON_FIELDS)
 INVALID_COLUMNS = ("app", "channel", "target", "reason", "died_at", "seen_at", "task")
 STANDARD_OUTPUT = "-"
 

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import click
-import msgspec
 
 from dispatcher.channels.names import sends_nothing
 from dispatcher.model.values import counted, percent
@@ -17,22 +16,14 @@ from fairlane.cli.base.json_option import read_message
 from fairlane.cli.base.output import Output, say
 from fairlane.cli.base.settings import settings_of
 from fairlane.cli.handlers.why import due_text, go_text, say_error
+from fairlane.figures.rows import FAILURE_FIELDS, OUTCOME_FIELDS, REASON_FIELDS, task_fields
 from fairlane.screen.render import tasks_table, trials
 
-FAILURE_FIELDS = ("task", "target", "outcome", "reason", "attempt", "channel", "at_ms")
-OUTCOME_FIELDS = (*FAILURE_FIELDS, "writer", "sequence", "position", "provider_id")
-REASON_FIELDS = ("outcome", "reason", "count", "example", "first_ms", "last_ms")
 _FIRST = ("id", "state", "done", "rate", "eta_s", "targets.failed", "channel", "reason")
 """Fields that the table of one task shows first."""
 FAILURE_COLUMNS = ("target", "outcome", "reason", "attempt")
 OUTCOME_COLUMNS = ("target", "outcome", "provider_id", "attempt", "writer", "sequence", "position", "reason")
 REASON_COLUMNS = ("count", "outcome", "reason", "example")
-
-
-def task_fields(view: TaskView) -> dict[str, Any]:
-    """Return a task as `-o json` prints it: the fields of dispatcher.model.view.TaskView under their names."""
-    fields: dict[str, Any] = msgspec.to_builtins(view)
-    return fields
 
 
 def _emit(output: Output, view: TaskView, **more: Any) -> None:

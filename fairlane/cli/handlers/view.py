@@ -10,9 +10,9 @@ from backends.redis.epochs import Epoch, Epochs
 from backends.redis.skipped_records import SkippedRecord, SkippedRecords
 from backends.redis.view import open_view
 from backends.redis.workers import Workers
-from dispatcher.model.view import WorkerBeat
 from fairlane.cli.base.output import Output
 from fairlane.cli.base.settings import settings_of
+from fairlane.figures.rows import worker_fields
 from fairlane.screen.render import workers_table
 
 MAX_SHOWN = 10
@@ -23,28 +23,8 @@ def list_workers(ctx: click.Context, output: Output, *, everybody: bool) -> None
     with closing(open_view(settings_of(ctx).redis)) as view:
         beats, now_ms = Workers(view).workers(), view.now_ms()
     shown = [beat for beat in beats if everybody or beat.state != "stopped"]
-    fields = [fields_of(beat, now_ms) for beat in shown]
+    fields = [worker_fields(beat, now_ms) for beat in shown]
     output.emit(fields, lambda: workers_table(shown, fields))
-
-
-def fields_of(beat: WorkerBeat, now_ms: int) -> dict[str, Any]:
-    """Return the printed fields of one worker; granted and sent count targets since it started."""
-    return {
-        "id": beat.id,
-        "state": beat.state,
-        "host": beat.host,
-        "pid": beat.pid,
-        "version": beat.version,
-        "lanes": beat.lanes,
-        "in_flight": beat.in_flight,
-        "buffered": beat.buffered,
-        "rate": round(beat.rate, 1),
-        "sent": sum(stats.sent for stats in beat.tiers.values()),
-        "tiers": {tier: {"granted": stats.granted, "sent": stats.sent} for tier, stats in beat.tiers.items()},
-        "metrics_port": beat.metrics_port or None,
-        "uptime_s": round((beat.seen_ms - beat.started_ms) / 1000, 1),
-        "seen_s_ago": round(max(0, now_ms - beat.seen_ms) / 1000, 1),
-    }
 
 
 def status(ctx: click.Context, output: Output) -> None:

@@ -1,10 +1,8 @@
 """`fairlane task why`."""
 
-import re
 from typing import Any
 
 import click
-import msgspec
 
 from dispatcher.analysis.send_errors import SendError
 from dispatcher.analysis.task_times import NO_PULSAR, PROVIDER, RETRY_WAIT
@@ -13,46 +11,18 @@ from dispatcher.analysis.why import (
     FLOW_PAUSED,
     HELD,
     NO_CHANNEL,
-    NO_REDIS,
     NO_WORKER_RUNS,
     PAUSED,
     SCHEDULED,
-    CauseShare,
     Why,
 )
-from dispatcher.channels.specs import SPECS
-from dispatcher.channels.verdict_table import Answer, Effect
-from dispatcher.model.flow_pause import PauseKind
-from dispatcher.model.pools import Pool
 from dispatcher.model.values import counted, duration, percent
 from dispatcher.model.view import ENDED_STATES
 from fairlane.cli.base.connect import client_of
 from fairlane.cli.base.output import Output, say
+from fairlane.figures.why_rows import why_fields
 from fairlane.screen.fields import local_moment
 
-ADVICE = {
-    "paused": "fairlane task resume {id}",
-    "held_until_sealed": "finish its submission",
-    "channel_paused": "fairlane channel resume {channel}",
-    FLOW_PAUSED: "fairlane channel resume {channel} --app {app}",
-    "tier_share": "fairlane tier set, or fairlane task set {id} tier=TIER",
-    "task_weight": "fairlane task set {id} weight=N",
-    "app_weight": "fairlane app weight APP N",
-    "task_cap": "fairlane task set {id} cap=RATE",
-    "cap_total": "fairlane capacity set RATE",
-    "no_worker": "more workers: fairlane worker",
-    "retry_wait": "see the last error: fairlane task show {id}",
-    "sending": "more workers, or a quicker channel",
-    "provider": "a quicker provider, or a channel that makes more calls at once",
-    "audience": "finish its submission",
-    NO_WORKER_RUNS: "fairlane worker",
-    NO_CHANNEL: "a worker with channel {channel}",
-    NO_REDIS: "find out why Redis was gone: read its log",
-    NO_PULSAR: "see what `fairlane doctor` says of Pulsar",
-}
-"""Advice that reduces each cause. For the other causes there is none, or nobody knows."""
-_STATUS = re.compile(r"\b([1-5]\d\d)\b(?: (\w+))?")
-"""The provider's status in the reason of an error, and its code."""
 _NOW = {
     SCHEDULED: "its start time has not come",
     PAUSED: "it is paused",
@@ -70,18 +40,8 @@ _NOW = {
 def why(ctx: click.Context, output: Output, task_id: str) -> None:
     with client_of(ctx) as client:
         explained = client.why(task_id)
-    parts = [_row(part, explained) for part in explained.parts]
-    fields = {
-        "id": explained.task,
-        "state": explained.state,
-        "age_s": explained.age_ms / 1000,
-        "now": explained.now,
-        "last_error": msgspec.to_builtins(explained.last_error),
-        "waits_for_go": explained.waits_for_go,
-        "unrecorded": [worker._asdict() for worker in explained.unrecorded],
-        "parts": parts,
-    }
-    output.emit_document(fields, [_shown(row) for row in parts])
+    fields = why_fields(explained)
+    output.emit_document(fields, [_shown(row) for row in fields["parts"]])
     if output.as_json:
         return
     say(f"{explained.task} is {explained.state}, {duration(explained.age_ms / 1000)} old.")
@@ -97,16 +57,6 @@ def why(ctx: click.Context, output: Output, task_id: str) -> None:
             f"(its oldest is from {local_moment(worker.since_ms)}). Their targets wait until that worker reaches "
             "Pulsar or ends: see `fairlane doctor`."
         )
-
-
-def _row(part: CauseShare, explained: Why) -> dict[str, Any]:
-    return {
-        "cause": part.cause,
-        "seconds": round(part.ms / 1000, 3),
-        "part": round(part.ms / explained.age_ms, 4),
-        "meaning": part.meaning,
-        "advice": advice(part.cause, explained),
-    }
 
 
 def _now(explained: Why) -> str:
@@ -140,30 +90,6 @@ def due_text(error: SendError) -> str:
     """Return when the next try of the targets is due."""
     named = f"retry {error.attempt}" if error.at_ms >= error.unsent_ms else "the next try"
     return f"{named} is due at {local_moment(error.retry_ms)}"
-
-
-def advice(cause: str, explained: Why) -> str:
-    pool = Pool.parse(cause.removeprefix("cap:"))
-    if cause in (FLOW_PAUSED, RETRY_WAIT, PROVIDER) and _sends_too_fast(explained):
-        return f"fairlane app cap {explained.app} RATE --channel {explained.channel}"
-    if pool is None:
-        return ADVICE.get(cause, "").format(id=explained.task, channel=explained.channel, app=explained.app)
-    if pool.quota:
-        return f"fairlane quota cap {pool.quota} RATE"
-    if not pool.app:
-        return f"fairlane channel cap {pool.channel} RATE"
-    return f"fairlane app cap {pool.app} RATE{f' --channel {pool.channel}' if pool.channel else ''}"
-
-
-def _sends_too_fast(explained: Why) -> bool:
-    """Return whether the provider answered that the app sends too fast on the channel."""
-    if explained.flow_pause is not None:
-        return explained.flow_pause.kind is PauseKind.LIMIT
-    answer = _STATUS.search(explained.last_error.reason if explained.last_error is not None else "")
-    spec = SPECS.get(explained.channel)
-    if answer is None or spec is None:
-        return answer is not None and answer[1] == "429"
-    return spec.table.row_of(Answer(status=int(answer[1]), code=answer[2] or "")).effect is Effect.LIMIT
 
 
 def _shown(row: dict[str, Any]) -> dict[str, str]:

@@ -67,7 +67,7 @@ def run_child(settings: Settings, name: str, secrets: Secrets) -> None:
     sys.stderr = masked(sys.stderr)
     configure_logging(settings.log)
     stop = stop_on_signals()
-    threading.Thread(target=partial(_watch_parent, os.getppid(), stop), name="parent", daemon=True).start()
+    threading.Thread(target=partial(watch_parent, os.getppid(), stop), name="parent", daemon=True).start()
     sys.exit(_run_one(settings, name, stop))
 
 
@@ -115,7 +115,8 @@ def _collect_rarely() -> None:
     gc.set_threshold(100_000, 20, 100)
 
 
-def _watch_parent(parent: int, stop: threading.Event) -> None:
+def watch_parent(parent: int, stop: threading.Event) -> None:
+    """Set `stop` once the process that started this one has ended."""
     while not stop.wait(1.0):
         if os.getppid() != parent:
             _log.warning("the supervisor is gone; draining")

@@ -23,7 +23,7 @@ from fairlane.cli.base.output import Output
 from fairlane.cli.handlers import effects as shown_effects
 from fairlane.cli.handlers import settings, targets
 from fairlane.cli.handlers import task as task_handlers
-from fairlane.cli.handlers.view import fields_of
+from fairlane.figures.rows import task_fields, worker_fields
 from fairlane.figures.usage import AppUsage
 from fairlane.screen.fields import Kind
 from fairlane.screen.render import OutcomeBar, screen, tasks_table, tiers_table, workers_table
@@ -131,7 +131,7 @@ def test_no_number_and_no_id_of_a_task_is_cut(width: int, found: list[TaskView])
 @given(widths, st.lists(beats, min_size=1, max_size=3))
 def test_no_number_and_no_id_of_a_worker_is_cut(width: int, found: list[WorkerBeat]) -> None:
     check(workers_table(found), width)
-    check(workers_table(found, [fields_of(beat, 10**12) for beat in found]), width)
+    check(workers_table(found, [worker_fields(beat, 10**12) for beat in found]), width)
     check(tiers_report(DemoResult([], {}, found, ShareMeter(), 12.0)), width)
 
 
@@ -282,7 +282,7 @@ def test_a_bar_shows_what_ended_unsent_in_red() -> None:
 
 
 def worker_list() -> RenderableType:
-    return workers_table(BEATS, [fields_of(beat, 500_500) for beat in BEATS])
+    return workers_table(BEATS, [worker_fields(beat, 500_500) for beat in BEATS])
 
 
 def test_the_list_of_workers_at_80_columns() -> None:
@@ -347,7 +347,7 @@ def test_a_task_is_shown_with_what_matters_first(cli: CommandLine) -> None:
 
 @pytest.mark.usefixtures("sale")
 def test_a_task_as_json_keeps_its_raw_numbers(cli: CommandLine) -> None:
-    shown = {**task_handlers.task_fields(SALE), "message": {"body": "Hi"}}
+    shown = {**task_fields(SALE), "message": {"body": "Hi"}}
     assert json.loads(cli(["task", "show", SALE.id, "-o", "json"]).out) == shown
 
 

@@ -6,7 +6,8 @@ from dispatcher.analysis.send_errors import SendError
 from dispatcher.analysis.task_times import PROVIDER, RETRY_WAIT
 from dispatcher.analysis.why import FLOW_PAUSED, Why
 from dispatcher.model.flow_pause import FlowPause, PauseKind
-from fairlane.cli.handlers.why import advice, say_error
+from fairlane.cli.handlers.why import say_error
+from fairlane.figures.why_rows import advice
 
 CAP = "fairlane app cap shop RATE --channel {channel}"
 

@@ -1,0 +1,61 @@
+"""`fairlane key`, `fairlane audit`, `fairlane app policy`."""
+
+from typing import Any
+
+import click
+
+from dispatcher.model.values import duration
+from fairlane.cli.base.connect import client_of
+from fairlane.cli.base.output import Output, say
+from fairlane.figures.rows import audit_fields, key_fields
+from fairlane.screen.fields import local_moment
+
+KEY_COLUMNS = ("id", "app", "scopes", "state", "ends", "used")
+AUDIT_COLUMNS = ("at", "by", "app", "task", "field", "before", "after", "request")
+
+
+def create(ctx: click.Context, app: str, scopes: str, ends_in_s: float | None) -> None:
+    with client_of(ctx) as client:
+        new = client.access.create(app, scopes.split(","), ends_in_s)
+    click.echo(new.token)
+    ends = f", ends in {duration(ends_in_s)}" if ends_in_s is not None else ""
+    say(f"key {new.id} for {f'app {app}' if app else 'all apps'}: {', '.join(sorted(new.key.scopes))}{ends}")
+    say("It is shown this once: store it now.")
+
+
+def list_keys(ctx: click.Context, output: Output, app: str | None) -> None:
+    with client_of(ctx) as client:
+        rows = [key_fields(state) for state in client.access.keys(app)]
+    shown = [
+        row | {"scopes": ", ".join(row["scopes"]), "ends": _moment(row["ends_ms"]), "used": _moment(row["used_ms"])}
+        for row in rows
+    ]
+    output.emit_rows(rows, KEY_COLUMNS, (), shown)
+    if not rows:
+        say("There are no keys: fairlane key create --app NAME --scopes submit,read,control")
+
+
+def revoke(ctx: click.Context, key_id: str) -> None:
+    with client_of(ctx) as client:
+        client.access.revoke(key_id)
+    say(f"key {key_id} is revoked")
+
+
+def list_audit(ctx: click.Context, output: Output, app: str | None, limit: int) -> None:
+    with client_of(ctx) as client:
+        rows = [audit_fields(entry) for entry in client.audit(limit, app)]
+    shown = [row | {"at": local_moment(row["at_ms"])} for row in rows]
+    output.emit_rows(rows, AUDIT_COLUMNS, ("request", "before"), shown)
+
+
+def policy(ctx: click.Context, output: Output, app: str, channels: tuple[str, ...], **bounds: Any) -> None:
+    given = {name: value for name, value in bounds.items() if value is not None}
+    if channels:
+        given["channels"] = channels
+    with client_of(ctx) as client:
+        made = client.access.set_policy(app, given) if given else client.access.policy(app)
+    output.emit_record({"app": app, **{name: getattr(made, name) for name in made.__struct_fields__}})
+
+
+def _moment(at_ms: int) -> str:
+    return local_moment(at_ms) if at_ms else ""

@@ -1,0 +1,86 @@
+"""Rows of why a task waits, with the command that helps."""
+
+import re
+from typing import Any
+
+import msgspec
+
+from dispatcher.analysis.task_times import NO_PULSAR, PROVIDER, RETRY_WAIT
+from dispatcher.analysis.why import FLOW_PAUSED, NO_CHANNEL, NO_REDIS, NO_WORKER_RUNS, CauseShare, Why
+from dispatcher.channels.specs import SPECS
+from dispatcher.channels.verdict_table import Answer, Effect
+from dispatcher.model.flow_pause import PauseKind
+from dispatcher.model.pools import Pool
+
+ADVICE = {
+    "paused": "fairlane task resume {id}",
+    "held_until_sealed": "finish its submission",
+    "channel_paused": "fairlane channel resume {channel}",
+    FLOW_PAUSED: "fairlane channel resume {channel} --app {app}",
+    "tier_share": "fairlane tier set, or fairlane task set {id} tier=TIER",
+    "task_weight": "fairlane task set {id} weight=N",
+    "app_weight": "fairlane app weight APP N",
+    "task_cap": "fairlane task set {id} cap=RATE",
+    "cap_total": "fairlane capacity set RATE",
+    "no_worker": "more workers: fairlane worker",
+    "retry_wait": "see the last error: fairlane task show {id}",
+    "sending": "more workers, or a quicker channel",
+    "provider": "a quicker provider, or a channel that makes more calls at once",
+    "audience": "finish its submission",
+    NO_WORKER_RUNS: "fairlane worker",
+    NO_CHANNEL: "a worker with channel {channel}",
+    NO_REDIS: "find out why Redis was gone: read its log",
+    NO_PULSAR: "see what `fairlane doctor` says of Pulsar",
+}
+"""Advice that reduces each cause. For the other causes there is none, or nobody knows."""
+_STATUS = re.compile(r"\b([1-5]\d\d)\b(?: (\w+))?")
+"""The provider's status in the reason of an error, and its code."""
+
+
+def why_fields(explained: Why) -> dict[str, Any]:
+    """Return where a task's time went; its causes are under `parts`."""
+    return {
+        "id": explained.task,
+        "state": explained.state,
+        "age_s": explained.age_ms / 1000,
+        "now": explained.now,
+        "last_error": msgspec.to_builtins(explained.last_error),
+        "waits_for_go": explained.waits_for_go,
+        "unrecorded": [worker._asdict() for worker in explained.unrecorded],
+        "parts": [_row(part, explained) for part in explained.parts],
+    }
+
+
+def _row(part: CauseShare, explained: Why) -> dict[str, Any]:
+    return {
+        "cause": part.cause,
+        "seconds": round(part.ms / 1000, 3),
+        "part": round(part.ms / explained.age_ms, 4),
+        "meaning": part.meaning,
+        "advice": advice(part.cause, explained),
+    }
+
+
+def advice(cause: str, explained: Why) -> str:
+    """Return the command that reduces a cause; empty if there is none."""
+    pool = Pool.parse(cause.removeprefix("cap:"))
+    if cause in (FLOW_PAUSED, RETRY_WAIT, PROVIDER) and _sends_too_fast(explained):
+        return f"fairlane app cap {explained.app} RATE --channel {explained.channel}"
+    if pool is None:
+        return ADVICE.get(cause, "").format(id=explained.task, channel=explained.channel, app=explained.app)
+    if pool.quota:
+        return f"fairlane quota cap {pool.quota} RATE"
+    if not pool.app:
+        return f"fairlane channel cap {pool.channel} RATE"
+    return f"fairlane app cap {pool.app} RATE{f' --channel {pool.channel}' if pool.channel else ''}"
+
+
+def _sends_too_fast(explained: Why) -> bool:
+    """Return whether the provider answered that the app sends too fast on the channel."""
+    if explained.flow_pause is not None:
+        return explained.flow_pause.kind is PauseKind.LIMIT
+    answer = _STATUS.search(explained.last_error.reason if explained.last_error is not None else "")
+    spec = SPECS.get(explained.channel)
+    if answer is None or spec is None:
+        return answer is not None and answer[1] == "429"
+    return spec.table.row_of(Answer(status=int(answer[1]), code=answer[2] or "")).effect is Effect.LIMIT

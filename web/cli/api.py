@@ -1,0 +1,30 @@
+"""`fairlane api`: serve the HTTP API."""
+
+from functools import partial
+from pathlib import Path
+
+import click
+
+from backends.extras import require_packages
+from fairlane.cli.base.groups import Declared
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.command(cls=Declared, handlers="web.cli.handlers.api", requires=partial(require_packages, "web", "aiohttp"))
+@click.option("--host", default="127.0.0.1", help="Address to serve on. Others than loopback need TLS or a proxy.")
+@click.option("--port", type=click.IntRange(0, 65_535), default=8480, help="Port to serve on.")
+@click.option("--processes", type=click.IntRange(1, 64), default=1, help="Number of processes that share the port.")
+@click.option(
+    "--unix-socket", type=click.Path(path_type=Path), help="Serve on this Unix socket instead of an address and port."
+)
+@click.option("--tls-certificate", "certificate", type=_FILE, help="PEM file of the certificate, with its chain.")
+@click.option("--tls-key", "private_key", type=_FILE, help="PEM file of the certificate's private key.")
+@click.option("--behind-proxy", is_flag=True, help="A proxy in front of the server speaks TLS.")
+@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A name by which clients call it.")
+def api() -> None:
+    """Serve the HTTP API until SIGTERM or SIGINT: tasks, dead letters, settings, keys (docs/how-to/http.md).
+
+    Every request needs a key: `fairlane key create`. On SIGTERM /readyz answers 503, and open requests have 20 s to
+    end.
+    """

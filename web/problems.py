@@ -1,0 +1,117 @@
+"""Errors as problems of RFC 9457: what happened, and what to do next."""
+
+import http
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from dispatcher.model.errors import (
+    AudienceMismatch,
+    BeingSubmitted,
+    FairlaneError,
+    Forbidden,
+    InvalidInput,
+    LimitReached,
+    NoKey,
+    NotFound,
+    NotReady,
+    Refused,
+    TaskEnded,
+    TimedOut,
+    Unreachable,
+)
+
+PAGE = "/docs/reference/problems.md"
+CONTENT_TYPE = "application/problem+json"
+RETRY_S = 2
+"""Seconds in Retry-After, where no better time is known."""
+
+
+class Kind(NamedTuple):
+    """A kind of problem."""
+
+    name: str
+    """The last part of its `type`, an address in the reference."""
+    status: int
+    title: str
+
+
+KINDS: dict[type[FairlaneError], Kind] = {
+    NoKey: Kind("no-key", 401, "The request has no valid key"),
+    Forbidden: Kind("forbidden", 403, "The key lacks a scope"),
+    NotFound: Kind("not-found", 404, "There is no such thing"),
+    LimitReached: Kind("limit-reached", 429, "A limit is reached for now"),
+    AudienceMismatch: Kind("audience-mismatch", 409, "The id belongs to another task or audience"),
+    BeingSubmitted: Kind("being-submitted", 409, "The task is being submitted elsewhere"),
+    TaskEnded: Kind("task-ended", 409, "The task has ended"),
+    Refused: Kind("refused", 409, "The request is refused"),
+    InvalidInput: Kind("invalid-input", 422, "The request breaks a limit"),
+    NotReady: Kind("not-ready", 503, "The service is not ready"),
+    Unreachable: Kind("unreachable", 503, "A server does not answer"),
+    TimedOut: Kind("timed-out", 503, "The answer took too long"),
+}
+"""Kinds by error; of several that fit an error, the first counts."""
+UNREADABLE = Kind("unreadable", 400, "The request cannot be read")
+INTERNAL = Kind("internal", 500, "The service made a mistake")
+_FIELD = re.compile(r"(?:task: )?([A-Za-z_][A-Za-z0-9_.]*): ")
+
+
+class ProblemError(Exception):
+    """A request that is answered with a problem and nothing else."""
+
+    def __init__(self, kind: Kind, detail: str, next_step: str = "", headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(detail)
+        self.kind = kind
+        self.detail = detail
+        self.next_step = next_step
+        self.headers = headers or {}
+
+
+def kind_of(error: FairlaneError) -> Kind:
+    """Return the kind of problem that an error is."""
+    return next((kind for known, kind in KINDS.items() if isinstance(error, known)), INTERNAL)
+
+
+def of_status(status: int) -> Kind:
+    """Return the kind of a problem that HTTP itself has a status for."""
+    phrase = http.HTTPStatus(status).phrase
+    return Kind(phrase.lower().replace(" ", "-"), status, phrase)
+
+
+def problem(kind: Kind, request: str, detail: str, next_step: str = "") -> dict[str, Any]:
+    """Return the document of a problem. request: the id of the request."""
+    return {
+        "type": f"{PAGE}#{kind.name}",
+        "title": kind.title,
+        "status": kind.status,
+        "detail": detail,
+        "next_step": next_step,
+        "errors": _errors(detail) if kind.status in (400, 422) else [],
+        "request_id": request,
+    }
+
+
+def problem_of(error: FairlaneError, request: str) -> dict[str, Any]:
+    """Return the document of an error of Fairlane."""
+    kind = kind_of(error)
+    if kind is INTERNAL:
+        return internal(request)
+    return problem(kind, request, error.cause, error.next_step)
+
+
+def internal(request: str) -> dict[str, Any]:
+    """Return the document of an error that tells nothing of the inside; the log has it under the request's id."""
+    return problem(INTERNAL, request, "The request failed.", f"Report it with the request_id {request}.")
+
+
+def headers_of(error: FairlaneError) -> dict[str, str]:
+    """Return headers of the answer to an error."""
+    if isinstance(error, NoKey):
+        return {"WWW-Authenticate": "Bearer"}
+    return {"Retry-After": str(RETRY_S)} if error.retryable else {}
+
+
+def _errors(detail: str) -> list[dict[str, str]]:
+    """Return the fields that the lines of a detail name, as JSON pointers into the body."""
+    lines = [(_FIELD.match(line), line) for line in detail.splitlines()]
+    return [{"pointer": "/" + field[1].replace(".", "/"), "detail": line} for field, line in lines if field]

@@ -1,0 +1,5 @@
+"""The routes under `/v1`, a module for each subject. They ask the desk, and answer in the rows of the command line."""
+
+from web.routes import access, letters, service, tasks
+
+ROUTES = (*tasks.ROUTES, *letters.ROUTES, *service.ROUTES, *access.ROUTES)

@@ -1,0 +1,52 @@
+"""Inputs that routes share: pages, filters, times."""
+
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Annotated, Any, Generic, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from dispatcher.model.errors import InvalidInput
+
+MAX_ROWS = 500
+Limit = Annotated[int, Meta(ge=1, le=MAX_ROWS)]
+T = TypeVar("T")
+
+
+class Input(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Base of bodies and queries: a field that is not known is refused."""
+
+
+class Page(Input):
+    """How much of a list is answered."""
+
+    limit: Limit = 100
+
+
+class Rows(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
+    """A list, or its beginning."""
+
+    rows: list[T]
+    more: bool = False
+    """Whether there are more than `limit`."""
+
+
+def first(items: Any, limit: int) -> tuple[list[Any], bool]:
+    """Return the first items, and whether there are more."""
+    items = iter(items)
+    rows = list(islice(items, limit))
+    return rows, next(items, None) is not None
+
+
+def moment(text: str | None, name: str) -> datetime | None:
+    """Return a time of RFC 3339. Raises InvalidInput, also for one without a zone."""
+    if text is None:
+        return None
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidInput(f"{name}: is {text!r}; it must be a time such as 2026-01-31T08:00:00Z.") from None
+    if time.tzinfo is None:
+        raise InvalidInput(f"{name}: is {text!r}, without a time zone.", "Add Z, or an offset such as +08:00.")
+    return time.astimezone(UTC)

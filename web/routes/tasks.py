@@ -1,0 +1,261 @@
+"""Tasks over HTTP: submit, list, show, change, cancel, explain."""
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from dispatcher.model.errors import InvalidInput
+from dispatcher.model.task import Target
+from fairlane.figures.rows import (
+    FAILURE_FIELDS,
+    OUTCOME_FIELDS,
+    REASON_FIELDS,
+    bulk_fields,
+    effect_fields,
+    fields_of,
+    plan_fields,
+    preview_fields,
+    task_fields,
+)
+from fairlane.figures.why_rows import why_fields
+from producers.control.task_changes import Changes, TaskFilter
+from producers.submit.intake import AudienceRules
+from web.routes.inputs import Input, Page, first
+from web.routing import Answer, Call, Route
+
+MAX_TARGETS = 10_000
+"""Targets in one body of JSON; larger audiences come as NDJSON."""
+TASK_BYTES = 8 << 20
+MAX_KEY_LENGTH = 255
+MAX_WAIT_S = 20.0
+
+
+class TargetIn(Input):
+    """A target with variables of its own."""
+
+    target: str
+    vars: dict[str, Any] | None = None
+
+
+Targets = Annotated[tuple[str | TargetIn, ...], Meta(max_length=MAX_TARGETS)]
+
+
+class NewTask(Input):
+    """A task with its audience: the fields of a PushTask, and targets."""
+
+    channel: str
+    message: str | dict[str, Any]
+    tier: str = "medium"
+    app: str | UnsetType = UNSET
+    """Left out by a key of one app."""
+    id: str | UnsetType = UNSET
+    targets: Targets = ()
+    allow_empty: bool = False
+    first: int | None = None
+    """Send to this number of targets only, until the task is resumed."""
+    duplicates: str = "keep"
+    chunk: int | UnsetType = UNSET
+    weight: float | UnsetType = UNSET
+    cap: int | UnsetType = UNSET
+    cap_burst: int | UnsetType = UNSET
+    ttl_s: float | str | UnsetType = UNSET
+    start_at: str | UnsetType = UNSET
+    hold_until_sealed: bool | UnsetType = UNSET
+    max_attempts: int | UnsetType = UNSET
+    retry_for_s: float | str | UnsetType = UNSET
+    unknown: str | UnsetType = UNSET
+    collapse: str | UnsetType = UNSET
+    category: str | UnsetType = UNSET
+    provider_ttl_s: float | str | UnsetType = UNSET
+    options: dict[str, Any] | UnsetType = UNSET
+    locales: dict[str, Any] | UnsetType = UNSET
+
+    @property
+    def task(self) -> dict[str, Any]:
+        """The fields of its PushTask."""
+        mine = ("targets", "allow_empty", "first", "duplicates", "samples")
+        fields = {name: getattr(self, name) for name in self.__struct_fields__ if name not in mine}
+        return {name: value for name, value in fields.items() if value is not UNSET}
+
+    @property
+    def audience(self) -> list[Target | str]:
+        return [item if isinstance(item, str) else Target(item.target, item.vars) for item in self.targets]
+
+
+class TaskPreview(NewTask):
+    """A task to be tried out. samples: the number of requests shown for each language."""
+
+    samples: Annotated[int, Meta(ge=0, le=100)] = 3
+
+
+class TaskPage(Page):
+    """Which tasks are listed."""
+
+    state: str | None = None
+    app: str | None = None
+    tier: str | None = None
+    channel: str | None = None
+    id_prefix: str | None = None
+    cursor: str | None = None
+
+    def only(self) -> dict[str, str | None]:
+        """Return which tasks are listed, as PushClient.tasks takes it."""
+        return {name: getattr(self, name) for name in ("state", "app", "tier", "channel", "id_prefix")}
+
+
+class TaskChanges(Input):
+    """New values; what is left out stays."""
+
+    weight: float | None = None
+    tier: str | None = None
+    cap: int | str | None = None
+    paused: bool | None = None
+    message: str | dict[str, Any] | None = None
+
+    def changes(self) -> Changes | None:
+        """Return the changes of controls; None if there are none."""
+        given = {"weight": self.weight, "tier": self.tier, "cap": self.cap, "paused": self.paused}
+        return Changes(**given) if any(value is not None for value in given.values()) else None  # type: ignore[arg-type]
+
+
+class Filter(Input):
+    """Selects live tasks; at least one field is needed."""
+
+    ids: tuple[str, ...] = ()
+    app: str | None = None
+    tier: str | None = None
+    channel: str | None = None
+    state: str | None = None
+    id_prefix: str | None = None
+
+
+class ManyChanges(Input):
+    """A change of many tasks."""
+
+    filter: Filter
+    weight: float | None = None
+    tier: str | None = None
+    cap: int | str | None = None
+    paused: bool | None = None
+    cancelled: bool = False
+    dry_run: bool = False
+
+
+class Wait(Input):
+    wait_s: Annotated[float, Meta(ge=0, le=MAX_WAIT_S)] = 0.0
+
+
+class Failures(Page):
+    by_reason: bool = False
+
+
+class Outcomes(Page):
+    target: str | None = None
+
+
+def submit(call: Call) -> Answer:
+    new: NewTask = call.body
+    key = call.headers.get("Idempotency-Key", "")
+    if len(key) > MAX_KEY_LENGTH:
+        raise InvalidInput(f"Idempotency-Key: has {len(key):,} characters; at most {MAX_KEY_LENGTH} are possible.")
+    rules = AudienceRules(new.allow_empty, new.duplicates, new.first)  # type: ignore[arg-type]  # it checks them
+    accepted = call.desks.tasks.submit({**new.task, "expected_targets": len(new.targets)}, new.audience, rules, key)
+    task, result = accepted.task, accepted.result
+    document = {
+        "id": task.id,
+        "app": task.app,
+        "channel": task.channel,
+        "created_ms": task.created_ms,
+        "accepted": result.accepted,
+        "refused": result.refused,
+        "refusals": [msgspec.structs.asdict(refusal) for refusal in result.refusals],
+    }
+    replayed = {"Idempotent-Replayed": "true"} if accepted.is_replayed else {}
+    return Answer(document, 200 if accepted.is_replayed else 201, {"Location": f"/v1/tasks/{task.id}", **replayed})
+
+
+def preview(call: Call) -> Answer:
+    return Answer(preview_fields(call.desks.tasks.preview(call.body.task, call.body.audience, call.body.samples)))
+
+
+def list_tasks(call: Call) -> Answer:
+    views, cursor = call.desks.tasks.tasks(call.query.only(), call.query.limit, call.query.cursor)
+    return Answer({"rows": [task_fields(view) for view in views], "cursor": cursor})
+
+
+def show(call: Call) -> Answer:
+    desk, id_ = call.desks.tasks, call.path["id"]
+    return Answer({**task_fields(desk.task(id_)), "message": desk.message(id_)})
+
+
+def change(call: Call) -> Answer:
+    desk, id_, given = call.desks.tasks, call.path["id"], call.body
+    changes = given.changes()
+    if changes is None and given.message is None:
+        raise InvalidInput("There is nothing to change.", "Name at least one of weight, tier, cap, paused, message.")
+    edit = desk.change(id_, changes, given.message)
+    return Answer({**task_fields(desk.task(id_)), "edit": None if edit is None else edit.number})
+
+
+def cancel(call: Call) -> Answer:
+    cancelled = call.desks.tasks.cancel(call.path["id"], call.query.wait_s)
+    return Answer(
+        {"id": call.path["id"], "in_flight": cancelled.in_flight, "sent": cancelled.sent, "settled": cancelled.settled}
+    )
+
+
+def why(call: Call) -> Answer:
+    return Answer(why_fields(call.desks.tasks.why(call.path["id"])))
+
+
+def failures(call: Call) -> Answer:
+    desk, id_, asked = call.desks.tasks, call.path["id"], call.query
+    if asked.by_reason:
+        return _rows(desk.failures_by_reason(id_), REASON_FIELDS, asked.limit)
+    return _rows(desk.failures(id_), FAILURE_FIELDS, asked.limit)
+
+
+def outcomes(call: Call) -> Answer:
+    found = call.desks.tasks.outcomes(call.path["id"], call.query.target)
+    return _rows(found, OUTCOME_FIELDS, call.query.limit)
+
+
+def change_many(call: Call) -> Answer:
+    given: ManyChanges = call.body
+    tasks = TaskFilter(**msgspec.structs.asdict(given.filter))
+    changes = Changes(
+        weight=given.weight, tier=given.tier, cap=given.cap, paused=given.paused, cancelled=given.cancelled
+    )
+    desk = call.desks.tasks
+    if not given.dry_run:
+        return Answer(bulk_fields(desk.change_many(tasks, changes)))
+    made = desk.preview_change(tasks, changes)
+    effects = {"affected": [effect_fields(effect) for effect in made.effects], "affects_others": made.moves_others}
+    return Answer({**plan_fields(made.plan), **effects})
+
+
+def _rows(items: Any, fields: tuple[str, ...], limit: int) -> Answer:
+    found, more = first(items, limit)
+    return Answer({"rows": fields_of(found, fields), "more": more})
+
+
+_TASK = "/v1/tasks/{id}"
+ROUTES = (
+    Route(
+        method="POST", path="/v1/tasks", action="tasks.submit", handle=submit, body=NewTask, max_bytes=TASK_BYTES,
+        status=201,
+    ),
+    Route(
+        method="POST", path="/v1/tasks/preview", action="tasks.preview", handle=preview, body=TaskPreview,
+        max_bytes=TASK_BYTES,
+    ),
+    Route(method="POST", path="/v1/tasks/change", action="tasks.change", handle=change_many, body=ManyChanges),
+    Route(method="GET", path="/v1/tasks", action="tasks.list", handle=list_tasks, query=TaskPage),
+    Route(method="GET", path=_TASK, action="tasks.show", handle=show),
+    Route(method="PATCH", path=_TASK, action="tasks.set", handle=change, body=TaskChanges),
+    Route(method="POST", path=f"{_TASK}/cancel", action="tasks.cancel", handle=cancel, query=Wait),
+    Route(method="GET", path=f"{_TASK}/why", action="tasks.why", handle=why),
+    Route(method="GET", path=f"{_TASK}/failures", action="tasks.failures", handle=failures, query=Failures),
+    Route(method="GET", path=f"{_TASK}/outcomes", action="tasks.outcomes", handle=outcomes, query=Outcomes),
+)  # fmt: skip

@@ -1,0 +1,70 @@
+"""What a route is: its place, the action it stands for, its inputs and its function."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from dispatcher.access.actions import ACTIONS
+from producers.desk.front_door import Desks
+
+JSON_BYTES = 1 << 20
+"""The largest body of most routes."""
+
+
+class Call(NamedTuple):
+    """One request, checked and parsed."""
+
+    desks: Desks
+    """What its principal may ask for."""
+    path: Mapping[str, str]
+    """The values in the path, by name."""
+    query: Any
+    """Of the route's `query`; None if it has none."""
+    body: Any
+    """Of the route's `body`; None if it has none."""
+    headers: Mapping[str, str]
+
+
+class Answer(NamedTuple):
+    """What the server answers."""
+
+    document: Any
+    """Anything that msgspec encodes as JSON."""
+    status: int = 200
+    headers: Mapping[str, str] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """One method of one path."""
+
+    method: str
+    path: str
+    action: str
+    """Name of its action in the table."""
+    handle: Callable[[Call], Answer]
+    """Runs in a thread; raises errors of Fairlane, which become problems."""
+    body: type | None = None
+    """The type of its JSON body, a Struct that forbids unknown fields."""
+    query: type | None = None
+    """The type of its query, such a Struct."""
+    answer: Any = dict[str, Any]
+    """The type of its document."""
+    status: int = 200
+    max_bytes: int = JSON_BYTES
+
+    @property
+    def placeholders(self) -> list[str]:
+        """The names in its path."""
+        return [part[1:-1] for part in self.path.split("/") if part.startswith("{")]
+
+
+def checked(routes: Iterable[Route]) -> tuple[Route, ...]:
+    """Return the routes. Raises LookupError for a route whose action is not in the table, or an action without one."""
+    routes = tuple(routes)
+    named = {route.action for route in routes}
+    if unknown := named - ACTIONS.keys():
+        raise LookupError(f"Routes name actions that are not in the table: {sorted(unknown)}.")
+    if missing := ACTIONS.keys() - named:
+        raise LookupError(f"Actions have no route: {sorted(missing)}.")
+    return routes
