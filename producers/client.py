@@ -31,7 +31,6 @@ from producers.handle import AsyncTaskHandle, TaskHandle
 from producers.outcomes.dead_letters import AsyncDeadLetterBox, DeadLetterBox
 from producers.outcomes.record import TargetFilter, TargetRecord
 from producers.owner import this_user
-from producers.submit.channel_check import ChannelCheck
 from producers.submit.cutter import SlabSource
 from producers.submit.many import CONCURRENCY, Submitted, submit_many
 from producers.submit.report import SubmitProgress, SubmitResult, Watchers
@@ -60,7 +59,6 @@ class PushClient(ServiceClient):
 
     def __init__(self, connection: Connection, caller: Caller) -> None:
         super().__init__(connection, caller)
-        self._channels = ChannelCheck(connection.workers.workers)
         self._controls = Controls(self._services)
         self._dead_letters = connection.dead_letters(self._send_again, caller)
         self._steering = BulkChanges(self._services, connection.registry.tasks, connection.known_tasks)
@@ -75,10 +73,6 @@ class PushClient(ServiceClient):
         caller: who makes its changes, as records and audit name it; None: `client:USER@HOST`.
         """
         return cls(Connection(settings), caller or Caller.named("client", this_user()))
-
-    def acting_for(self, caller: Caller) -> Self:
-        """Return a client on the same connections whose changes are made in the name of another caller."""
-        return type(self)(self._connection, caller)
 
     @classmethod
     @asynccontextmanager
@@ -150,7 +144,8 @@ class PushClient(ServiceClient):
 
         watchers, rules = Watchers(on_progress, on_refused), AudienceRules(allow_empty, duplicates, first)
         services = self._services()
-        self._channels.check(task.channel, strict=strict, on_warning=on_warning, message=task.complete_message)
+        channels, message = self._connection.channels, task.complete_message
+        channels.check(task.channel, strict=strict, on_warning=on_warning, message=message)
         result = submit(services, task, targets, watchers, rules)
         return self._handle(result.task, result)
 
@@ -397,6 +392,7 @@ class AsyncPushClient(AsyncProxy[PushClient]):
         handle: AsyncTaskHandle = await self._call(self._target.task, id)
         return handle
 
+    audit = awaited(PushClient.audit)
     cap_app = awaited(PushClient.cap_app)
     cap_channel = awaited(PushClient.cap_channel)
     change_service = awaited(PushClient.change_service)

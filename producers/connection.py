@@ -29,6 +29,7 @@ from producers.outcomes.recorded import failures, invalid_targets, latest, outco
 from producers.outcomes.replay import LetterRecords, Replays, Submit
 from producers.owner import OwnerProcess
 from producers.ports import Services
+from producers.submit.channel_check import ChannelCheck
 from quotas.ledger import read_cap_states
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class Connection:
         self.epochs = Epochs(self._view)
         self.known_tasks = KnownTasks(self.registry.tasks, self.epochs)
         self.workers = Workers(self._view)
+        self.channels = ChannelCheck(self.workers.workers)
         self.foresight = Foresight(self.registry, self.workers)
 
     def services(self, caller: Caller = NOBODY) -> Services:

@@ -1,9 +1,10 @@
 """Read tasks from the view in Redis, and tell a task that does not exist from one the view does not know yet."""
 
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from backends.redis.epochs import REBUILD_STEP, Epochs
+from backends.redis.registry.task_rows import TASK_AND_MESSAGE, TASK_VIEW
 from backends.redis.registry.tasks import TaskTable
 from dispatcher.model.errors import NotFound, NotReady, Unreachable
 from dispatcher.model.tier import MILLI
@@ -23,14 +24,29 @@ class KnownTasks:
         self._epochs = epochs
 
     def task(self, task: str) -> TaskView:
-        """Return the task. Raises NotFound; NotReady if the view is empty or being rebuilt and lacks the task;
-        Unreachable."""
-        view = self._tasks.task(task)
-        if view is not None:
-            return view
-        if self._epochs.ready():
-            raise no_such_task(task)
-        raise NotReady(f"The view in Redis does not know task {task}, and is not complete.", REBUILD_STEP)
+        """Return the task. Raises as `tasks`."""
+        return self.tasks([task])[0]
+
+    def tasks(self, tasks: Sequence[str], app: str = "") -> list[TaskView]:
+        """Return these tasks, in this order. app: a task of another app does not exist; empty: of any app.
+
+        Raises NotFound; NotReady if the view is empty or being rebuilt and lacks a task; Unreachable.
+        """
+        views = self._tasks.named(tasks, TASK_VIEW)
+        return self._in_order(tasks, {view.id: view for view in views if app in ("", view.app)})
+
+    def with_messages(self, tasks: Sequence[str], app: str = "") -> list[tuple[TaskView, dict[str, Any]]]:
+        """Return these tasks with their present messages, which are empty once they have ended. Raises as `tasks`."""
+        pairs = self._tasks.named(tasks, TASK_AND_MESSAGE)
+        return self._in_order(tasks, {pair[0].id: pair for pair in pairs if app in ("", pair[0].app)})
+
+    def _in_order(self, tasks: Sequence[str], found: Mapping[str, T]) -> list[T]:
+        for task in tasks:
+            if task not in found:
+                if self._epochs.ready():
+                    raise no_such_task(task)
+                raise NotReady(f"The view in Redis does not know task {task}, and is not complete.", REBUILD_STEP)
+        return [found[task] for task in tasks]
 
 
 def without_redis(read: Callable[[], T], other: Callable[[], T]) -> T:

@@ -338,5 +338,6 @@ def _rows_with(fields: tuple[str, ...], make: Callable[[TaskRow, int], T]) -> Ro
 LIVE_TASK = RowShape(LIVE_FIELDS, lambda answer, _: live_task(answer))
 TASK_VIEW = _rows_with(VIEW_FIELDS, task_view)
 IDLE_TASK = _rows_with(VIEW_FIELDS, idle_task)
+TASK_AND_MESSAGE = _rows_with((*VIEW_FIELDS, "record"), lambda row, now_ms: (task_view(row, now_ms), message_of(row)))
 TASK_MESSAGE = _rows_with(MESSAGE_FIELDS, lambda row, _: message_of(row))
 SUBMISSION = _rows_with(SUBMISSION_FIELDS, lambda row, _: submission_of(row))
