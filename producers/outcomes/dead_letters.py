@@ -13,7 +13,7 @@ from dispatcher.model.errors import InvalidInput
 from producers.aio import AsyncProxy, awaited
 from producers.outcomes.letter_rows import LetterRow, in_state, rows_of
 from producers.outcomes.record import ReasonGroup, TargetFilter, TargetRecord, group_by_reason
-from producers.outcomes.replay import LetterRecords, OnProgress, Replay, Replays
+from producers.outcomes.replay import Check, LetterRecords, OnProgress, Replay, Replays
 
 MAX_LIMIT = 10**12
 """More than there are letters."""
@@ -58,26 +58,27 @@ class DeadLetterBox:
         *,
         limit: int | None = None,
         on_progress: OnProgress | None = None,
+        check: Check | None = None,
     ) -> list[Replay]:
         """Send the open targets again, as a new task for each task that they are of, and return these tasks.
 
         A new task has the message (as last edited), channel and options of the old one, and the targets with their
         variables. Each letter is sent again once, also if two clients ask at the same time. After an error, or if this
         process dies, the same call finishes what was begun. limit: the maximum number of targets. Invalid targets and
-        messages are left out.
+        messages are left out. check: called with each new task before its letters are marked; it may raise.
 
         Raises as PushClient.submit; NotFound also if a task's message is no longer stored. An error that is about one
         task is raised after the letters of the others were sent again.
         """
         check_limit(limit)
         rows = (row for row in self._rows(chosen) if row.record.state == LetterState.REPLAYING or row.is_replayable)
-        return self._replays().replay(islice(rows, limit), on_progress)
+        return self._replays().replay(islice(rows, limit), on_progress, check)
 
     def drop(self, chosen: TargetFilter = TargetFilter(), *, limit: int | None = None) -> int:
         """Mark the open letters as not needed any more, and return their number. limit: the maximum number."""
         check_limit(limit)
         dropped = self._replays().drop(islice(in_state(self._rows(chosen), LetterState.OPEN), limit))
-        if chosen.app is None or chosen.without_task:
+        if chosen.app is None or chosen.task is not None or chosen.without_task:
             self._count(chosen)
         return dropped
 

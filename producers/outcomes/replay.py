@@ -51,6 +51,8 @@ Submit = Callable[[PushTask, Iterable[Target]], int]
 PushClient.submit."""
 TaskOf = Callable[[str], PushTask]
 """Returns the task to submit for the letters of a task id, without an id. Raises NotFound."""
+Check = Callable[[PushTask], None]
+"""Raises for a task that may not be submitted."""
 OnProgress = Callable[[str, int, int], None]
 """Called with the id of the new task, the number of its targets read so far, and their number."""
 
@@ -107,7 +109,9 @@ class Replays:
         self._caller = caller
         self._audit = audit
 
-    def replay(self, rows: Iterable[LetterRow], on_progress: OnProgress | None = None) -> list[Replay]:
+    def replay(
+        self, rows: Iterable[LetterRow], on_progress: OnProgress | None = None, check: Check | None = None
+    ) -> list[Replay]:
         """Replay the open rows that failed, and finish the replays of the others that are not known to be complete."""
         begun: dict[str, tuple[str, Claim]] = {}
         chosen: dict[str, _Chosen] = {}
@@ -117,7 +121,7 @@ class Replays:
             elif row.is_replayable:
                 chosen.setdefault(row.record.task, _Chosen()).add(row.record)
         steps = [partial(self._finish, task, claim, on_progress) for task, claim in begun.values()]
-        return _results([*steps, *(partial(self._begin, task, of, on_progress) for task, of in chosen.items())])
+        return _results([*steps, *(partial(self._begin, task, of, on_progress, check) for task, of in chosen.items())])
 
     def drop(self, rows: Iterable[LetterRow]) -> int:
         """Mark the open rows as dropped; return their number."""
@@ -134,10 +138,14 @@ class Replays:
         return claim.targets
 
     # ------------------------------------------------------------- steps of a replay
-    def _begin(self, task: str, chosen: "_Chosen", on_progress: OnProgress | None) -> Replay | None:
+    def _begin(
+        self, task: str, chosen: "_Chosen", on_progress: OnProgress | None, check: Check | None
+    ) -> Replay | None:
         """Mark the letters, and submit those that no earlier mark has; None if it has all."""
         letters = chosen.letters(task)
         push = self._task_of(task)
+        if check is not None:
+            check(push)
         id_ = replay_id(task, letters)
         self._mark(id_, MarkKind.REPLAY, chosen.since_ms, letters, push.model_dump_json().encode())
         claim = self._claim(id_, chosen.since_ms)
