@@ -51,6 +51,13 @@ MEANINGS = {
     UNKNOWN: "not measured: it was between lane, worker and provider",
 }
 """Cause -> text for people. `cap:<pool>` is the cap of a pool."""
+_KINDS_OF_POOLS = {
+    "channel": "its channel",
+    "app": "its app",
+    "app_channel": "its app on its channel",
+    "quota": "its quota group",
+}
+"""Pools without their names, for callers who may not know them."""
 
 
 class CauseShare(NamedTuple):
@@ -63,7 +70,8 @@ class CauseShare(NamedTuple):
     def meaning(self) -> str:
         """The cause in words."""
         if self.cause.startswith("cap:"):
-            return f"the cap of {Pool.parse(self.cause[4:]) or self.cause[4:]} held it back"
+            pool = self.cause.removeprefix("cap:")
+            return f"the cap of {Pool.parse(pool) or _KINDS_OF_POOLS.get(pool, pool)} held it back"
         return MEANINGS.get(self.cause, self.cause)
 
 

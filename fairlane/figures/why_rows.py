@@ -37,8 +37,8 @@ _STATUS = re.compile(r"\b([1-5]\d\d)\b(?: (\w+))?")
 """The provider's status in the reason of an error, and its code."""
 
 
-def why_fields(explained: Why) -> dict[str, Any]:
-    """Return where a task's time went; its causes are under `parts`."""
+def why_fields(explained: Why, *, advises: bool = True) -> dict[str, Any]:
+    """Return where a task's time went; its causes are under `parts`. advises: name commands, which operators have."""
     return {
         "id": explained.task,
         "state": explained.state,
@@ -47,7 +47,7 @@ def why_fields(explained: Why) -> dict[str, Any]:
         "last_error": msgspec.to_builtins(explained.last_error),
         "waits_for_go": explained.waits_for_go,
         "unrecorded": [worker._asdict() for worker in explained.unrecorded],
-        "parts": [_row(part, explained) for part in explained.parts],
+        "parts": [_row(part, explained) | ({} if advises else {"advice": ""}) for part in explained.parts],
     }
 
 
