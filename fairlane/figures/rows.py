@@ -6,10 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from dispatcher.access.keys import AccessKey
-
 if TYPE_CHECKING:  # commands import this module before they know what they will print
-    from backends.redis.registry.audit import AuditEntry
     from dispatcher.analysis.what_if import FinishChange
     from dispatcher.model.view import TaskView, WorkerBeat
     from fairlane.figures.signals import Signals
@@ -141,18 +138,3 @@ def key_fields(state: "KeyState") -> dict[str, Any]:
         "ends_ms": state.key.ends_ms,
         "used_ms": state.used_ms,
     }
-
-
-def audit_fields(entry: "AuditEntry") -> dict[str, Any]:
-    """Return a change that a person or a key made. Of a key its rights are shown, and not its digest."""
-    fields: dict[str, Any] = msgspec.structs.asdict(entry)
-    if entry.field.startswith("key:"):
-        fields |= {name: _rights(fields[name]) for name in ("before", "after")}
-    return fields
-
-
-def _rights(stored: str) -> str:
-    if not stored:
-        return ""
-    key = AccessKey.parse(stored)
-    return f"{'revoked' if key.revoked_ms else 'live'}, {key.app or 'all apps'}: {', '.join(sorted(key.scopes))}"

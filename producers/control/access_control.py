@@ -14,6 +14,9 @@ from dispatcher.model.service_settings import KEY, POLICY, Setting
 from producers.control.change import change_service, log_deferred
 from producers.ports import Services
 
+MAX_ENDS_S = 100 * 365 * 86_400
+"""How far ahead a key may end."""
+
 
 class KeyState(NamedTuple):
     """A key as it is listed."""
@@ -34,15 +37,15 @@ class AccessControl:
         self._table = table
         self._now_ms = now_ms
 
-    def create(self, app: str, scopes: Iterable[str], ends_in_s: float | None = None) -> NewKey:
-        """Make a key, whose secret is known now and never again. app: empty for every app. Raises InvalidInput."""
-        if ends_in_s is not None and ends_in_s <= 0:
-            raise InvalidInput(f"ends: is {ends_in_s:g} seconds ahead; a key must end later than now.")
+    def create(self, app: str | None, scopes: Iterable[str], ends_in_s: float | None = None) -> NewKey:
+        """Make a key, whose secret is known now and never again. app: None for every app. Raises InvalidInput."""
+        if ends_in_s is not None and not 0 < ends_in_s <= MAX_ENDS_S:
+            raise InvalidInput(f"ends_in_s: is {ends_in_s:g}; it must be more than 0 and at most {MAX_ENDS_S:,}.")
         now_ms = self._now_ms()
-        if app:
-            Setting.of(POLICY, AppPolicy(), app)  # checks the name
+        if app is not None:
+            Setting.of(POLICY, AppPolicy(), app)  # checks the name, which is empty if a variable is not set
         ends_ms = 0 if ends_in_s is None else now_ms + round(ends_in_s * 1000)
-        new = AccessKey.create(app, scopes_of(scopes), now_ms, ends_ms)
+        new = AccessKey.create(app or "", scopes_of(scopes), now_ms, ends_ms)
         self._store(Setting.of(KEY, new.key, new.id))
         return new
 

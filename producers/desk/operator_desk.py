@@ -17,13 +17,13 @@ Change = Callable[[ServiceControls], None]
 
 
 class Work(NamedTuple):
-    """What the service does at one moment."""
+    """Settings and work of the service at one moment."""
 
     settings: Globals
     tasks: list[TaskView]
     """The live tasks."""
     states: Mapping[str, CapState]
-    """Of caps, by pool."""
+    """States of caps, by pool."""
     workers: list[WorkerBeat]
 
 
@@ -87,7 +87,7 @@ class OperatorDesk(Acting):
         return self._client.access.keys(app)
 
     @action("keys.create")
-    def create_key(self, app: str, scopes: Sequence[str], ends_in_s: float | None) -> NewKey:
+    def create_key(self, app: str | None, scopes: Sequence[str], ends_in_s: float | None) -> NewKey:
         """Make a key. Its secret is in the answer, and never shown again."""
         return self._client.access.create(app, scopes, ends_in_s)
 

@@ -4,7 +4,8 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from fairlane.figures.rows import audit_fields, key_fields
+from fairlane.figures.audit_rows import audit_fields
+from fairlane.figures.rows import key_fields
 from web.routes.inputs import Input, Page
 from web.routing import Answer, Call, Route
 
@@ -13,8 +14,8 @@ class NewKey(Input):
     """A key to be made."""
 
     scopes: list[str]
-    app: str = ""
-    """Empty: every app."""
+    app: str | None = None
+    """null: every app."""
     ends_in_s: Annotated[float, Meta(gt=0)] | None = None
     """Seconds until it ends; null: it does not."""
 

@@ -17,7 +17,7 @@ def key() -> None:
 
 
 @key.command("create")
-@click.option("--app", default="", metavar="NAME", help="The app it acts for.  [default: all]", show_default=False)
+@click.option("--app", metavar="NAME", help="The app it acts for.  [default: all]")
 @click.option(
     "--scopes", required=True, metavar="SCOPE,...", help="What it may do: submit, read, control, operator (everything)."
 )

@@ -64,6 +64,7 @@ def show_app() -> None:
 @click.option("--tier", type=click.Choice(TIERS), help="The highest tier of its tasks.")
 @click.option("--weight", type=float, help="The largest weight of a task.")
 @click.option("--targets", type=click.IntRange(1), help="The largest audience of a task.")
+@click.option("--tasks", metavar="N", type=LimitText(), help="Maximum number of live tasks; `none` removes the limit.")
 @click.option("--ttl", "ttl_s", type=DURATION, help="The longest time to live of a task, such as 1h.")
 @click.option("--requests", "requests_s", type=click.IntRange(1), help="Requests a second over all its keys.")
 @output_option
@@ -71,7 +72,7 @@ def policy() -> None:
     """Show what an app's keys may ask for, or change it. What is not given stays.
 
     Without a policy its keys may use fcm and apns, which have credentials by app, any tier, and weights up to 1. The
-    number of its live tasks is a limit for every client: `fairlane app limit`.
+    number of its live tasks is a limit for every client, and that of `fairlane app limit`.
     """
 
 

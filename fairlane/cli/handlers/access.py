@@ -3,18 +3,20 @@
 from typing import Any
 
 import click
+import msgspec
 
 from dispatcher.model.values import duration
 from fairlane.cli.base.connect import client_of
 from fairlane.cli.base.output import Output, say
-from fairlane.figures.rows import audit_fields, key_fields
+from fairlane.figures.audit_rows import audit_fields
+from fairlane.figures.rows import key_fields
 from fairlane.screen.fields import local_moment
 
 KEY_COLUMNS = ("id", "app", "scopes", "state", "ends", "used")
 AUDIT_COLUMNS = ("at", "by", "app", "task", "field", "before", "after", "request")
 
 
-def create(ctx: click.Context, app: str, scopes: str, ends_in_s: float | None) -> None:
+def create(ctx: click.Context, app: str | None, scopes: str, ends_in_s: float | None) -> None:
     with client_of(ctx) as client:
         new = client.access.create(app, scopes.split(","), ends_in_s)
     click.echo(new.token)
@@ -48,13 +50,18 @@ def list_audit(ctx: click.Context, output: Output, app: str | None, limit: int) 
     output.emit_rows(rows, AUDIT_COLUMNS, ("request", "before"), shown)
 
 
-def policy(ctx: click.Context, output: Output, app: str, channels: tuple[str, ...], **bounds: Any) -> None:
+def policy(
+    ctx: click.Context, output: Output, app: str, channels: tuple[str, ...], tasks: int | None, **bounds: Any
+) -> None:
     given = {name: value for name, value in bounds.items() if value is not None}
     if channels:
         given["channels"] = channels
     with client_of(ctx) as client:
         made = client.access.set_policy(app, given) if given else client.access.policy(app)
-    output.emit_record({"app": app, **{name: getattr(made, name) for name in made.__struct_fields__}})
+        if tasks is not None:
+            client.limit_app(app, tasks=tasks)
+        limit = client.globals().limits_of(app).tasks
+    output.emit_record({"app": app, **msgspec.structs.asdict(made), "task_limit": limit})
 
 
 def _moment(at_ms: int) -> str:

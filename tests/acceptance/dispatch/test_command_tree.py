@@ -20,9 +20,11 @@ PROMISED = {
     *(f"tier {name}" for name in ("show", "set", "sharing")),
     *(f"quota {name}" for name in ("list", "cap", "join", "leave")),
     *(f"channel {name}" for name in ("list", "show", "check", "cap", "pause", "resume")),
-    *(f"app {name}" for name in ("list", "show", "cap", "weight", "limit")),
+    *(f"app {name}" for name in ("list", "show", "cap", "weight", "limit", "policy")),
+    *("key create", "key list", "key revoke", "audit list"),
 }
 WITH_OUTPUT = {
+    *("key list", "audit list", "app policy"),
     *("estate show", "stack status", "doctor", "config show", "worker list", "tier show", "capacity show"),
     *(f"task {name}" for name in ("submit", "list", "show", "wait", "failures", "outcomes", "why")),
     *(f"task {name}" for name in ("pause", "resume", "cancel", "set", "edit")),
