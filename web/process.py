@@ -9,7 +9,6 @@ from functools import partial
 from multiprocessing.process import BaseProcess
 
 from backends.system_clock import SystemClock
-from dispatcher.access.principal import Caller
 from dispatcher.model.errors import FairlaneError
 from dispatcher.model.shown import KNOWN, Secrets
 from fairlane.logging import configure_logging, masked
@@ -18,7 +17,6 @@ from fairlane.worker.process.process import allow_open_files, watch_parent
 from fairlane.worker.process.stop_signal import StopSignal, stop_on_signals
 from fairlane.worker.process.supervisor import Supervisor, SupervisorSettings, spawned
 from producers.desk.front_door import FrontDoor
-from producers.owner import this_user
 from web.server import END_S, ServerSettings, check_parser, serve
 
 _log = logging.getLogger(__name__)
@@ -52,7 +50,7 @@ def run_child(settings: Settings, server: ServerSettings, secrets: Secrets) -> N
 def _run(settings: Settings, server: ServerSettings, stop: StopSignal) -> int:
     allow_open_files()
     try:
-        with FrontDoor(settings, Caller.named("api", this_user())) as door:
+        with FrontDoor(settings) as door:
             asyncio.run(serve(server, door, stop))
     except FairlaneError as error:
         _log.error("%s", error)

@@ -11,11 +11,16 @@ class Action(NamedTuple):
     scope: Scope
     """The right that it needs."""
     text: str
-    """What it does, in a sentence for the reference."""
+    """Its effect, in a sentence for the reference."""
     in_app: bool = True
     """Whether a principal of one app may ask for it, for its own objects."""
     is_audited: bool = False
     """Whether the audit has an entry of it."""
+
+    @property
+    def is_change(self) -> bool:
+        """Whether it changes anything."""
+        return self.is_audited or self.scope is Scope.SUBMIT
 
 
 _READ, _CONTROL, _OPERATOR = Scope.READ, Scope.CONTROL, Scope.OPERATOR

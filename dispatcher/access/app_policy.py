@@ -1,4 +1,4 @@
-"""What an app's keys may ask for: channels, tier, weight, size, time to live, and requests a second."""
+"""Bounds of requests with an app's keys: channels, tier, weight, size, time to live, and requests a second."""
 
 import math
 from collections.abc import Mapping

@@ -24,7 +24,7 @@ class NewKey(NamedTuple):
     """A key at the only moment when its secret is known."""
 
     token: str
-    """What the user gets: `flk_ID_SECRET`."""
+    """The text for the user: `flk_ID_SECRET`."""
     id: str
     key: "AccessKey"
 

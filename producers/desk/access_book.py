@@ -1,10 +1,10 @@
-"""What the door knows of keys and policies: a copy of the view's, at most a second old."""
+"""The keys and policies that the door knows: a copy of the view's, at most a second old."""
 
 import logging
 import threading
-import time
 from collections.abc import Callable
 
+from backends.redis.epochs import REBUILD_STEP
 from backends.redis.registry.access import Access, AccessTable
 from dispatcher.access.app_policy import AppPolicy
 from dispatcher.access.keys import id_and_secret
@@ -32,7 +32,7 @@ class AccessBook:
         self._clock = clock
         self._access = Access()
         self._last: str | None = None
-        self._heard_s = float("-inf")
+        self._confirmed_s = float("-inf")
         self._uses: dict[str, int] = {}
         self._noted: dict[str, int] = {}
         self._stop = threading.Event()
@@ -40,7 +40,7 @@ class AccessBook:
 
     def start(self) -> None:
         """Read once, and go on in a thread. Return also if the view does not answer."""
-        self._follow()
+        self.follow()
         self._thread.start()
 
     def close(self) -> None:
@@ -69,31 +69,33 @@ class AccessBook:
 
     @property
     def age_s(self) -> float:
-        """Seconds since the view was last heard of, `inf` if it never was."""
-        return time.monotonic() - self._heard_s
+        """Seconds since the view last confirmed the copy, `inf` if it never did."""
+        return self._clock.monotonic_s() - self._confirmed_s
 
     def check_age(self, max_s: float) -> None:
-        """Raise NotReady if the view was not heard of for longer."""
+        """Raise NotReady if the view confirmed the copy longer ago."""
         age_s = self.age_s
         if age_s > max_s:
-            heard = f"for {age_s:.0f} s" if age_s < float("inf") else "since this process began"
+            known = f"not confirmed for {age_s:.0f} s" if age_s < float("inf") else "not known yet"
             raise NotReady(
-                f"Keys and policies were not heard of {heard}: Redis does not answer, or its view is being rebuilt.",
-                "Try again in some seconds; an operator sees the reason in `fairlane registry status`.",
+                f"Keys and policies are {known}: Redis does not answer, or its view is being rebuilt.",
+                REBUILD_STEP,
             )
 
     def _run(self) -> None:
         while not self._stop.wait(EVERY_S):
-            self._follow()
+            self.follow()
 
-    def _follow(self) -> None:
-        asked_s = time.monotonic()
+    def follow(self) -> None:
+        """Read what has changed. Only a view that was complete before and after counts: an empty one has no keys."""
+        asked_s = self._clock.monotonic_s()
         try:
+            if not self._is_complete():
+                return
+            last = self._table.last()
+            access = self._access if last == self._last else self._table.read()
             if self._is_complete():
-                last = self._table.last()
-                if last != self._last:
-                    self._access, self._last = self._table.read(), last
-                self._heard_s = asked_s
+                self._access, self._last, self._confirmed_s = access, last, asked_s
                 self._note_uses()
         except FairlaneError as error:
             _log.debug("keys are not followed: %s", error)

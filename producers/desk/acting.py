@@ -3,58 +3,95 @@
 What belongs to another app does not exist: NotFound, in the same words as for an unknown id.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import TypeVar
 
 import msgspec
 
 from dispatcher.access.actions import Action
-from dispatcher.access.principal import Principal, Scope
-from dispatcher.model.errors import NotFound
+from dispatcher.access.principal import Principal
+from dispatcher.model.errors import FairlaneError, NotFound
+from dispatcher.model.task import PushTask
 from dispatcher.model.view import TaskView
 from producers.client import PushClient
+from producers.connection import Connection
 from producers.desk.access_book import CHANGES_S, READS_S, AccessBook
-from producers.desk.scoped_ids import ScopedIds
+from producers.desk.scoped_ids import ScopedIds, is_task_id
 from producers.outcomes.record import ReasonGroup, TargetFilter, TargetRecord
 
+T = TypeVar("T")
 R = TypeVar("R", TargetRecord, ReasonGroup)
 
 
 class Acting:
     """Acts for one principal in one request. request: the id of the request, for records and audit."""
 
-    def __init__(self, principal: Principal, client: PushClient, book: AccessBook, request: str = "") -> None:
+    def __init__(self, principal: Principal, connection: Connection, book: AccessBook, request: str = "") -> None:
         self.principal = principal
-        self._client = client.acting_for(principal.caller(request))
+        self._connection = connection
+        self._request = request
         self._book = book
         self._ids = ScopedIds(principal.app)
+        self._named = dict[str, str]()
+        """How the principal has named tasks, by their internal ids."""
+
+    @cached_property
+    def _client(self) -> PushClient:
+        return PushClient(self._connection, self.principal.caller(self._request))
 
     def check_age(self, action: Action) -> None:
         """Raise NotReady if too little is known of keys and policies for this action."""
-        self._book.check_age(READS_S if action.scope is Scope.READ else CHANGES_S)
+        self._book.check_age(CHANGES_S if action.is_change else READS_S)
+
+    def reword(self, error: FairlaneError) -> None:
+        """Put the ids of tasks into an error's texts as the principal knows them."""
+        error.cause, error.next_step = self._worded(error.cause), self._worded(error.next_step)
+
+    def _worded(self, text: str) -> str:
+        return self._ids.in_text(text, self._named)
 
     def _own(self, id_: str) -> TaskView:
-        """Return a task of the principal. Raises NotFound for an unknown task and for that of another app."""
-        inside = self._ids.inside(id_)
+        """Return a task of the principal, without an estimate of its end. Raises NotFound for an unknown task and for
+        that of another app, NotReady for both while the view is being rebuilt."""
+        return self._all_own([id_], self._connection.known_tasks.tasks)[0]
+
+    def _all_own(self, ids: Sequence[str], read: Callable[[Sequence[str], str], list[T]]) -> list[T]:
+        """Read tasks of the principal, with a method of KnownTasks. Raises as `_own`."""
+        inside = list(map(self._inside, ids))
+        self._named |= zip(inside, ids, strict=True)
         try:
-            view = self._client.task(inside).progress()
-        except NotFound:
-            raise no_task(id_) from None
-        if not self._is_own(view.app):
-            raise no_task(id_)
-        return view
+            return read(inside, self.principal.app)
+        except NotFound as error:
+            raise NotFound(error.cause, _KEPT) from None
+
+    def _inside(self, id_: str) -> str:
+        inside = self._ids.inside(id_)
+        if not is_task_id(inside):
+            raise NotFound(f"There is no task {id_}.", _KEPT)
+        return inside
 
     def _is_own(self, app: str) -> bool:
         return self.principal.app in ("", app)
 
+    def _app(self, app: str | None) -> str | None:
+        """Return the app of a filter: the principal's own, if it acts for one. Raises NotFound for another."""
+        if app is not None and not self._is_own(app):
+            raise NotFound(f"There is no app {app}.", "A key acts for its own app only.")
+        return self.principal.app or app
+
     def _clipped(self, only: Mapping[str, str | None]) -> dict[str, str | None]:
         """Return a selection of tasks, as PushClient.tasks takes it, that has nothing of other apps."""
-        app, prefix = only.get("app"), only.get("id_prefix")
-        if app is not None and not self._is_own(app):
-            raise no_app(app)
-        prefix = None if prefix is None else self._ids.inside(prefix)
-        return {**only, "app": self.principal.app or app, "id_prefix": prefix}
+        return {**only, "app": self._app(only.get("app")), "id_prefix": self._prefix(only.get("id_prefix"))}
+
+    def _prefix(self, prefix: str | None) -> str | None:
+        return None if prefix is None else self._ids.inside(prefix)
+
+    def _check_policy(self, task: PushTask) -> None:
+        """Raise InvalidInput for a task that the app's policy does not allow."""
+        if app := self.principal.app:
+            self._book.policy(app).check_task(task, app)
 
     def _shown(self, view: TaskView) -> TaskView:
         return msgspec.structs.replace(view, id=self._ids.shown(view.id))
@@ -65,16 +102,7 @@ class Acting:
     def _clipped_targets(self, chosen: TargetFilter) -> TargetFilter:
         """Return a filter of targets that selects nothing of other apps. Raises NotFound if it names such."""
         task = None if chosen.task is None else self._own(chosen.task).id
-        if chosen.app is not None and not self._is_own(chosen.app):
-            raise no_app(chosen.app)
-        return replace(chosen, task=task, app=self.principal.app or chosen.app)
+        return replace(chosen, task=task, app=self._app(chosen.app))
 
 
-def no_task(id_: str) -> NotFound:
-    """Return the error for a task that is unknown, or of another app."""
-    return NotFound(f"There is no task {id_}.", "Ended tasks are kept for days.")
-
-
-def no_app(app: str | None) -> NotFound:
-    """Return the error for an app that the principal does not act for."""
-    return NotFound(f"There is no app {app}.", "A key acts for its own app only.")
+_KEPT = "Ended tasks are kept for days."

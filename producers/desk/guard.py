@@ -6,7 +6,7 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from dispatcher.access.actions import ACTIONS, Action
 from dispatcher.access.principal import Principal
-from dispatcher.model.errors import Forbidden
+from dispatcher.model.errors import FairlaneError, Forbidden
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -19,6 +19,9 @@ class Guarded(Protocol):
 
     def check_age(self, action: Action) -> None:
         """Raise NotReady if too little is known of keys and policies for this action."""
+
+    def reword(self, error: FairlaneError) -> None:
+        """Put the ids of tasks into an error's texts as the principal knows them."""
 
 
 D = TypeVar("D", bound=Guarded)
@@ -33,7 +36,11 @@ def action(name: str) -> Callable[[Callable[Concatenate[D, P], R]], Callable[Con
         def checked(desk: D, /, *args: P.args, **kwargs: P.kwargs) -> R:
             check_right(desk.principal, name)
             desk.check_age(rights)
-            return method(desk, *args, **kwargs)
+            try:
+                return method(desk, *args, **kwargs)
+            except FairlaneError as error:
+                desk.reword(error)
+                raise
 
         checked.__dict__["action"] = name
         return checked

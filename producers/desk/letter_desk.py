@@ -26,7 +26,7 @@ class LetterDesk(Acting):
     @action("letters.replay")
     def replay(self, chosen: TargetFilter, limit: int | None) -> list[Replay]:
         """Send dead letters again. Raises InvalidInput for an empty filter."""
-        made = self._client.dead_letters.replay(self._named_targets(chosen), limit=limit)
+        made = self._client.dead_letters.replay(self._named_targets(chosen), limit=limit, check=self._check_policy)
         shown = self._ids.shown
         return [replace(each, task=shown(each.task), replay=shown(each.replay)) for each in made]
 

@@ -6,6 +6,7 @@ app's own is decided by its record's field `app`, never by its id.
 """
 
 import re
+from collections.abc import Mapping
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -36,19 +37,36 @@ class ScopedIds(NamedTuple):
         if not self.app or not inside:
             return inside
         own = inside.removeprefix(f"{self.app}{OWN_ID}")
-        return own if own != inside and _TASK.fullmatch(own) else f"{AS_IS}{inside}"
+        return own if own != inside and is_task_id(own) else f"{AS_IS}{inside}"
+
+    def in_text(self, text: str, named: Mapping[str, str]) -> str:
+        """Return a text for people with the ids as a key names them. named: known ones, by their internal ids."""
+        if not self.app:
+            return text
+        ids = sorted((id_ for id_ in named if id_ in text), key=len, reverse=True)
+        patterns = [rf"(?<=ask ){re.escape(id_)}(?![\w-])" for id_ in ids]
+        patterns.append(rf"(?<![A-Za-z0-9._~-]){re.escape(self.app)}{OWN_ID}(?=[A-Za-z0-9])")
+        return re.sub("|".join(patterns), lambda found: named.get(found[0], ""), text)
 
     def new(self, id_: str) -> str:
         """Return the internal id for a task to be submitted. Raises InvalidInput."""
-        if self.app and id_.startswith(AS_IS):
-            raise InvalidInput(f"id: begins with {AS_IS}, which names tasks that were not submitted with a key.")
-        inside = self.inside(id_)
-        if self.app and len(inside) > MAX_ID_LENGTH:
-            most = MAX_ID_LENGTH - len(inside) + len(id_)
-            raise InvalidInput(f"id: has {len(id_)} characters; ids of app {self.app} have at most {most}.")
-        return inside
+        if not self.app:
+            return id_
+        longest = MAX_ID_LENGTH - len(self.inside(""))
+        if not is_task_id(id_) or len(id_) > longest:  # an id that began with "-" could be that of an app `shop-`
+            raise InvalidInput(
+                f"id: is {id_[:MAX_ID_LENGTH]!r}; ids of app {self.app} are 1 to {longest} of A-Z a-z 0-9 . _ - and "
+                "begin with a letter or digit."
+            )
+        return self.inside(id_)
+
+
+def is_task_id(text: str) -> bool:
+    """Return whether a task may have this id."""
+    return _TASK.fullmatch(text) is not None
 
 
 def id_of_key(app: str, idempotency_key: str) -> str:
     """Return the id of a task that has none of its own: it follows from the app and the header Idempotency-Key."""
-    return f"k-{blake2b(f'{app} {idempotency_key}'.encode(), digest_size=_KEY_BYTES).hexdigest()}"
+    given = f"{app} {idempotency_key}".encode(errors="surrogatepass")  # a header may hold any bytes
+    return f"k-{blake2b(given, digest_size=_KEY_BYTES).hexdigest()}"

@@ -1,7 +1,9 @@
 """Tasks at the desk: submit, read, change and explain them."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from pydantic import JsonValue
@@ -11,16 +13,17 @@ from dispatcher.analysis.rates import sent_rate
 from dispatcher.analysis.situation import Situation
 from dispatcher.analysis.what_if import FinishChange, effects
 from dispatcher.analysis.why import Why
-from dispatcher.model.errors import AudienceMismatch, InvalidInput, NotFound, NotReady, TaskEnded
+from dispatcher.model.errors import AudienceMismatch, InvalidInput, NotFound, NotReady, TaskEnded, Unreachable
 from dispatcher.model.task import PushTask, Target
 from dispatcher.model.view import TaskView
 from producers.control.controls import Cancelled, Edit
 from producers.control.steering import BulkResult, Plan
 from producers.control.task_changes import Changes, TaskFilter
-from producers.desk.acting import Acting, no_app
+from producers.desk.acting import Acting
 from producers.desk.guard import action
 from producers.desk.scoped_ids import id_of_key
 from producers.outcomes.record import ReasonGroup, TargetRecord
+from producers.submit.cutter import Slab, SlabSource
 from producers.submit.intake import AudienceRules
 from producers.submit.preview import Preview, preview
 from producers.submit.report import SubmitResult
@@ -38,7 +41,7 @@ class Accepted(NamedTuple):
 
 
 class BulkPreview(NamedTuple):
-    """What a change of many tasks would do."""
+    """The effects that a change of many tasks would have."""
 
     plan: Plan
     effects: list[FinishChange]
@@ -56,23 +59,31 @@ class TaskDesk(Acting):
     def submit(
         self,
         fields: Mapping[str, Any],
-        targets: Iterable[Target | str],
+        targets: Sequence[Target | str] | SlabSource,
         rules: AudienceRules = AudienceRules(),
         idempotency_key: str = "",
     ) -> Accepted:
         """Submit a task, or continue or verify its submission. fields: of PushTask. Raises as PushClient.submit."""
         task = self._task(fields, idempotency_key)
-        known = self._known(task.id) if task.id is not None else None
-        counted = self._counted(task.app, targets) if self.principal.app else targets
-        handle = self._client.submit(task, counted, **asdict(rules))
-        assert handle.result is not None  # submit has waited for it
-        is_replayed = known is not None and known.sealed
-        return Accepted(self._shown(known or handle.progress()), self._named(handle.result), is_replayed)
+        known = self._known(task.id)
+        try:
+            handle = self._client.submit(task, self._bounded(targets), **asdict(rules))
+        except AudienceMismatch:
+            if task.id is None or self._known(task.id) is not None:
+                raise
+            cause = f"Task {self._ids.shown(task.id)} was submitted before as another task."  # of another app
+            raise AudienceMismatch(cause, "Choose another id.") from None
+        result = handle.result
+        assert result is not None  # submit has waited for it
+        is_replayed = result.resumed_from == result.envelopes > 0 if known is None else known.sealed
+        view = known if known is not None and is_replayed else self._connection.known_tasks.task(handle.id)
+        return Accepted(self._shown(view), self._without_prefix(result), is_replayed)
 
     @action("tasks.preview")
-    def preview(self, fields: Mapping[str, Any], targets: Iterable[Target | str], samples: int) -> Preview:
+    def preview(self, fields: Mapping[str, Any], targets: Sequence[Target | str] | SlabSource, samples: int) -> Preview:
         """Return what would be accepted of these targets, and the requests that would leave. Nothing is stored."""
-        return preview(self._task(fields, ""), targets, SystemClock(), samples=min(samples, MAX_SAMPLES))
+        made = preview(self._task(fields, ""), self._bounded(targets), SystemClock(), samples=min(samples, MAX_SAMPLES))
+        return made._replace(result=self._without_prefix(made.result))
 
     def _task(self, fields: Mapping[str, Any], idempotency_key: str) -> PushTask:
         """Return the task with its internal id. Raises InvalidInput, also for a task beyond the app's policy."""
@@ -86,26 +97,25 @@ class TaskDesk(Acting):
         if isinstance(id_, str):
             given["id"] = self._ids.new(id_)
         task = PushTask.model_validate(given)
-        if self.principal.app:
-            self._book.policy(app).check_task(task, app)
+        self._check_policy(task)
         return task
 
-    def _known(self, inside: str) -> TaskView | None:
-        """Return the task that has an internal id, if there is one. Raises AudienceMismatch for that of another app."""
-        try:
-            view = self._client.task(inside).progress()
-        except (NotFound, NotReady):
-            return None
-        if not self._is_own(view.app):
-            shown = self._ids.shown(inside)
-            raise AudienceMismatch(f"Task {shown} was submitted before with another task.", "Choose another id.")
-        return view
+    def _known(self, inside: str | None) -> TaskView | None:
+        """Return the principal's task of this internal id, if there is one."""
+        with suppress(NotFound, NotReady):
+            return None if inside is None else self._own(self._ids.shown(inside))
+        return None
 
-    def _counted(self, app: str, targets: Iterable[Target | str]) -> Iterator[Target | str]:
+    def _bounded(self, targets: Sequence[Target | str] | SlabSource) -> Sequence[Target | str] | SlabSource:
+        """Return an audience that ends with InvalidInput beyond the app's policy."""
+        app = self.principal.app
+        if not app:
+            return targets
         policy = self._book.policy(app)
-        for number, target in enumerate(targets, 1):
-            policy.check_size(app, number)
-            yield target
+        if isinstance(targets, SlabSource):
+            return _Bounded(targets, partial(policy.check_size, app))
+        policy.check_size(app, len(targets))
+        return targets
 
     # ------------------------------------------------------------------------------ tasks
 
@@ -120,23 +130,31 @@ class TaskDesk(Acting):
     @action("tasks.show")
     def task(self, id_: str) -> TaskView:
         """Return a task in its current state."""
-        return self._shown(self._own(id_))
+        return self._foreseen(self._own(id_))
 
     @action("tasks.show")
-    def message(self, id_: str) -> dict[str, JsonValue]:
-        """Return a task's present message; empty once it has ended."""
-        return self._client.message(self._own(id_).id)
+    def task_and_message(self, id_: str) -> tuple[TaskView, dict[str, JsonValue]]:
+        """Return a task in its current state, and its present message, which is empty once it has ended."""
+        view, message = self._all_own([id_], self._connection.known_tasks.with_messages)[0]
+        return self._foreseen(view), message
+
+    def _foreseen(self, view: TaskView) -> TaskView:
+        return self._shown(self._connection.foresight.with_etas([view])[0])
 
     @action("tasks.set")
     def change(self, id_: str, changes: Changes | None, message: Mapping[str, Any] | str | None) -> Edit | None:
-        """Change a task's controls, then its message. Return the edit of the message, if there is one."""
+        """Change a task's message, then its controls. Return the edit of the message, if there is one."""
         inside = self._own(id_).id
         if changes is not None:
             self._check_change(changes)
-            result = self._client.set_many(TaskFilter(ids=(inside,)), changes)
-            for reason in result.failed.values():
-                raise TaskEnded(reason.replace(inside, id_))
-        return None if message is None else self._client.edit_message(inside, message)
+        edit = None if message is None else self._client.edit_message(inside, message)
+        if changes is not None:
+            plan = self._client.plan_many(TaskFilter(ids=(inside,)), changes)
+            for reason in plan.refused.values():
+                raise TaskEnded(reason)
+            for reason in self._client.set_many(plan).failed.values():
+                raise Unreachable(reason)
+        return edit
 
     @action("tasks.cancel")
     def cancel(self, id_: str, wait_s: float) -> Cancelled:
@@ -171,8 +189,7 @@ class TaskDesk(Acting):
     def change_many(self, tasks: TaskFilter, changes: Changes) -> BulkResult:
         """Change all live tasks that a filter selects. Raises InvalidInput for an empty filter."""
         result = self._client.set_many(self._plan(tasks, changes))
-        failed = {self._ids.shown(task): reason for task, reason in result.failed.items()}
-        return replace(result, changed=tuple(map(self._ids.shown, result.changed)), failed=failed)
+        return replace(result, changed=tuple(map(self._ids.shown, result.changed)), failed=self._reasons(result.failed))
 
     @action("tasks.change")
     def preview_change(self, tasks: TaskFilter, changes: Changes) -> BulkPreview:
@@ -183,25 +200,19 @@ class TaskDesk(Acting):
         moved = effects(before, before._replace(tasks=[after.get(task.id, task) for task in before.tasks]))
         own = [effect._replace(task=self._ids.shown(effect.task)) for effect in moved if self._is_own(effect.app)]
         steps = tuple(replace(step, task=self._shown(step.task)) for step in plan.steps)
-        refused = {self._ids.shown(task): reason for task, reason in plan.refused.items()}
-        return BulkPreview(Plan(steps, refused), own, len(own) < len(moved))
+        return BulkPreview(Plan(steps, self._reasons(plan.refused)), own, len(own) < len(moved))
+
+    def _reasons(self, reasons: Mapping[str, str]) -> dict[str, str]:
+        shown = {task: self._ids.shown(task) for task in reasons}
+        return {shown[task]: self._ids.in_text(reason, {task: shown[task]}) for task, reason in reasons.items()}
 
     def _plan(self, tasks: TaskFilter, changes: Changes) -> Plan:
         if tasks.names_all:  # before it is clipped: an app's key would change all tasks of the app
             raise InvalidInput("The filter is empty, so it would select all tasks.", "Give it ids, a tier or a state.")
         self._check_change(changes)
-        for id_ in tasks.ids:
-            self._own(id_)
-        return self._client.plan_many(self._clipped_filter(tasks), changes)
-
-    def _clipped_filter(self, tasks: TaskFilter) -> TaskFilter:
-        if not self.principal.app:
-            return tasks
-        ids = tuple(map(self._ids.inside, tasks.ids))
-        prefix = None if tasks.id_prefix is None else self._ids.inside(tasks.id_prefix)
-        if tasks.app not in (None, self.principal.app):
-            raise no_app(tasks.app)
-        return replace(tasks, ids=ids, app=self.principal.app, id_prefix=prefix)
+        ids = tuple(task.id for task in self._all_own(tasks.ids, self._connection.known_tasks.tasks))
+        clipped = replace(tasks, ids=ids, app=self._app(tasks.app), id_prefix=self._prefix(tasks.id_prefix))
+        return self._client.plan_many(clipped, changes)
 
     def _check_change(self, changes: Changes) -> None:
         if app := self.principal.app:
@@ -211,8 +222,26 @@ class TaskDesk(Acting):
         client = self._client
         return Situation(client.live_tasks(), client.globals(), sent_rate(client.workers()), SystemClock().wall_ms())
 
-    def _named(self, result: SubmitResult) -> SubmitResult:
+    def _without_prefix(self, result: SubmitResult) -> SubmitResult:
         return replace(result, task=self._ids.shown(result.task))
+
+
+class _Bounded:
+    """The slabs of an audience that comes over time. check: gets the number of targets so far, and raises if it is too
+    large."""
+
+    waits = True
+
+    def __init__(self, source: SlabSource, check: Callable[[int], None]) -> None:
+        self._source = source
+        self._check = check
+
+    def slabs(self, unit: int) -> Iterator[Slab]:
+        count = 0
+        for slab in self._source.slabs(unit):
+            count += len(slab.items)
+            self._check(count)
+            yield slab
 
 
 def _kind_of(cause: str) -> str:

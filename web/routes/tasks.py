@@ -26,6 +26,8 @@ from web.routing import Answer, Call, Route
 
 MAX_TARGETS = 10_000
 """Targets in one body of JSON; larger audiences come as NDJSON."""
+MAX_IDS = 10_000
+"""Tasks that a filter may name."""
 TASK_BYTES = 8 << 20
 MAX_KEY_LENGTH = 255
 MAX_WAIT_S = 20.0
@@ -122,7 +124,7 @@ class TaskChanges(Input):
 class Filter(Input):
     """Selects live tasks; at least one field is needed."""
 
-    ids: tuple[str, ...] = ()
+    ids: Annotated[tuple[str, ...], Meta(max_length=MAX_IDS)] = ()
     app: str | None = None
     tier: str | None = None
     channel: str | None = None
@@ -185,8 +187,8 @@ def list_tasks(call: Call) -> Answer:
 
 
 def show(call: Call) -> Answer:
-    desk, id_ = call.desks.tasks, call.path["id"]
-    return Answer({**task_fields(desk.task(id_)), "message": desk.message(id_)})
+    view, message = call.desks.tasks.task_and_message(call.path["id"])
+    return Answer({**task_fields(view), "message": message})
 
 
 def change(call: Call) -> Answer:
@@ -206,7 +208,8 @@ def cancel(call: Call) -> Answer:
 
 
 def why(call: Call) -> Answer:
-    return Answer(why_fields(call.desks.tasks.why(call.path["id"])))
+    advises = not call.desks.principal.app
+    return Answer(why_fields(call.desks.tasks.why(call.path["id"]), advises=advises))
 
 
 def failures(call: Call) -> Answer:
