@@ -52,9 +52,7 @@ class ServerSettings:
         if (self.certificate is None) != (self.private_key is None):
             raise InvalidInput("TLS needs both files.", "Give --tls-certificate and --tls-key.")
         if self.unix_socket is not None and self.processes > 1:
-            raise InvalidInput(
-                "processes: several cannot share a Unix socket.", "Serve on a port."
-            )
+            raise InvalidInput("processes: several cannot share a Unix socket.", "Serve on a port.")
         is_local = self.unix_socket is not None or self.host in LOOPBACK
         if not (is_local or self.certificate or self.behind_proxy):
             raise InvalidInput(
