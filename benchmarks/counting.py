@@ -70,7 +70,7 @@ def compare(folder: Path, expected: bytes) -> Counted:
     """
     sent = bytearray(len(expected))
     for file in folder.glob("*.counts"):
-        sent = bytearray(min(one + other, _MOST) for one, other in zip(sent, file.read_bytes(), strict=True))
+        sent = bytearray(min(each + other, _MOST) for each, other in zip(sent, file.read_bytes(), strict=True))
     pairs = Counter(zip(expected, sent, strict=True))
     return Counted(
         missing=sum(many for (is_expected, count), many in pairs.items() if is_expected and not count),

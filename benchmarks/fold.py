@@ -55,7 +55,7 @@ def figures(recorded: Recording) -> dict[str, float]:
     return {
         "fold_calls": len(folds),
         "fold_commands": max(call.commands for call in folds),
-        "fold_envelopes_one_by_one": max(one for one, _ in sizes),
+        "fold_envelopes_one_by_one": max(each for each, _ in sizes),
         "fold_envelopes_in_runs": max(run for _, run in sizes),
         **{f"longest_ms_{name}": longest[name] for name in slowest[:SHOWN]},
     }

@@ -50,7 +50,7 @@ def backlog(scene: Stage, load: ManyLanes, seed: int) -> list[TaskHandle]:
     """
     part = targets(load.count // BUSY, seed)
 
-    def one(number: int) -> TaskHandle:
+    def submit_paused(number: int) -> TaskHandle:
         task = PushTask(
             app="bench", tier=TIERS[number % len(TIERS)], channel="null", message={"body": "busy"},
             expected_targets=max(len(part), 5_001), chunk=load.chunk,
@@ -59,7 +59,7 @@ def backlog(scene: Stage, load: ManyLanes, seed: int) -> list[TaskHandle]:
 
     scene.client.set_capacity(1)
     with ThreadPoolExecutor(4) as pool:
-        handles = list(pool.map(one, range(BUSY)))
+        handles = list(pool.map(submit_paused, range(BUSY)))
         list(pool.map(TaskHandle.pause, handles))
     scene.client.set_capacity(0)
     time.sleep(2.0)
@@ -153,13 +153,13 @@ def run(settings: Settings, load: ManyLanes, say: Callable[[str], None]) -> dict
         among = drain_again(scene, load, 1)
         close_lanes(scene)
         alone += drain_again(scene, load, 2)
-    alone_rate, among_rate = (median(one.targets_s for one in drained) for drained in (alone, among))
+    alone_rate, among_rate = (median(each.targets_s for each in drained) for drained in (alone, among))
     return {
         "alone_targets_s": alone_rate,
         "among_targets_s": among_rate,
         "ratio": among_rate / alone_rate,
-        "alone_worker_us": median(one.cpu_us for one in alone),
-        "among_worker_us": median(one.cpu_us for one in among),
+        "alone_worker_us": median(each.cpu_us for each in alone),
+        "among_worker_us": median(each.cpu_us for each in among),
         **cost,
         **few,
         **waits,

@@ -61,7 +61,9 @@ def topics_left(settings: Settings) -> int:
     """Return the number of task lanes that still exist."""
     with closing(PulsarAdmin(settings.pulsar)) as admin:
         namespaces = admin.namespaces(settings.pulsar.tenant)
-        return sum(task_of_lane(topic) is not None for one in namespaces for topic in admin.list_topics(one))
+        return sum(
+            task_of_lane(topic) is not None for namespace in namespaces for topic in admin.list_topics(namespace)
+        )
 
 
 def keys_left(settings: Settings) -> Counter[str]:

@@ -47,7 +47,7 @@ class Moments:
 def send(scene: Stage, load: History, audience: list[str], tasks: int) -> list[TaskHandle]:
     """Submit tasks of all tiers, with the same targets each; return once all are completed."""
 
-    def one(number: int) -> TaskHandle:
+    def submitted(number: int) -> TaskHandle:
         task = PushTask(
             app="bench", tier=TIERS[number % len(TIERS)], channel="null", message={"body": "history"},
             expected_targets=max(len(audience), 5_001), chunk=load.chunk,
@@ -55,7 +55,7 @@ def send(scene: Stage, load: History, audience: list[str], tasks: int) -> list[T
         return scene.client.submit(task, audience)
 
     with ThreadPoolExecutor(2) as pool:
-        handles = list(pool.map(one, range(tasks)))
+        handles = list(pool.map(submitted, range(tasks)))
     for handle in handles:
         handle.wait(300)
     scene.say(f"{tasks * len(audience):,} targets have an outcome")

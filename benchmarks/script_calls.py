@@ -37,7 +37,7 @@ class ScriptCall:
         """Return the number of envelopes that a fold's records name: one by one, and in runs."""
         records = [msgspec.msgpack.decode(word, strict=False) for word in self.words[3:]]
         outcomes = [record for record in records if record[0] == "o"]
-        return sum(len(one[7]) for one in outcomes), sum(run[4] for one in outcomes for run in one[6])
+        return sum(len(outcome[7]) for outcome in outcomes), sum(run[4] for outcome in outcomes for run in outcome[6])
 
 
 @dataclass

@@ -86,11 +86,11 @@ def _timed(name: str, settings: "SessionSettings", job: Callable[["SparkSession"
 
 def check(result: "Reconciled", size: "SyntheticJournal") -> None:
     """Raise FairlaneError unless the task adds up and exactly the planted differences were found."""
-    (one,) = result.sums
+    (each,) = result.sums
     counts: dict[str, int] = {}
     for row in result.differences:
         counts[row["difference"]] = counts.get(row["difference"], 0) + 1
-    if not one.adds_up or one.totals["sent"] != size.targets:
-        raise FairlaneError(f"Of {size.targets:,} targets {one.totals} were found.")
+    if not each.adds_up or each.totals["sent"] != size.targets:
+        raise FairlaneError(f"Of {size.targets:,} targets {each.totals} were found.")
     if counts != size.differences or result.count != sum(counts.values()):
         raise FairlaneError(f"These differences were planted: {size.differences}; these were found: {counts}.")

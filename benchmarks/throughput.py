@@ -110,16 +110,16 @@ def run(settings: Settings, load: Load, say: Callable[[str], None]) -> dict[str,
     with stage(settings, say) as scene:
         handles, submit_s = submit_all(scene.client, load, audience)
         lanes = [handle.progress().lane for handle in handles]
-        one, two = (bare_rate(scene, lanes, load, processes) for processes in (1, WORKERS))
+        single, double = (bare_rate(scene, lanes, load, processes) for processes in (1, WORKERS))
         drained = drain(scene, handles, load)
     workers = drained["workers_targets_s"]
     return {
         "submit_targets_s": load.count / submit_s,
         **drained,
-        "one_bare_loop_targets_s": one,
-        "two_bare_loops_targets_s": two,
-        "workers_to_one_bare_loop": workers / one,
-        "workers_to_two_bare_loops": workers / two,
+        "one_bare_loop_targets_s": single,
+        "two_bare_loops_targets_s": double,
+        "workers_to_one_bare_loop": workers / single,
+        "workers_to_two_bare_loops": workers / double,
     }
 
 

@@ -75,7 +75,7 @@ def _cut_run(run: Run) -> Iterator[Run]:
 
 def _fixed_cost(record: Outcomes) -> int:
     """Return the cost of a record apart from its envelopes."""
-    unsent = any(UNSENT in one.codes for one in record.mixed)
+    unsent = any(UNSENT in each.codes for each in record.mixed)
     return _RECORD_COST + _REFUND_COST * unsent
 
 

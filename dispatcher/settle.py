@@ -248,7 +248,7 @@ class Draft:
                 sequence=envelope.sequence,
                 positions=envelope.positions if all_kept else [envelope.position(i) for i in indexes],
                 prefix=prefix,
-                ids=[one[len(prefix) :] for one in ids],
+                ids=[each[len(prefix) :] for each in ids],
             )
         )
 
@@ -267,9 +267,9 @@ class Draft:
             self.error = error.after(self.error)
 
 
-def _common_beginning(one: str, other: str) -> str:
-    ends = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
-    return one[:ends]
+def _common_beginning(text: str, other: str) -> str:
+    ends = next((i for i, (a, b) in enumerate(zip(text, other, strict=False)) if a != b), min(len(text), len(other)))
+    return text[:ends]
 
 
 def _unknown(report: Report, size: int) -> int:
@@ -362,4 +362,4 @@ _MISSING = Report(Verdict(UNKNOWN, "the channel gave no report"))
 
 def _cut(part: EnvelopeRun, reports: Sequence[Report | None]) -> list[tuple[EnvelopeRun, Sequence[Report] | None]]:
     stretches = [list(same) for _, same in groupby(reports, key=lambda report: report is None)]
-    return [(part.take(len(same)), [one for one in same if one is not None] or None) for same in stretches]
+    return [(part.take(len(same)), [each for each in same if each is not None] or None) for same in stretches]

@@ -69,7 +69,7 @@ def read_reports(answer: object, envelopes: Sequence[Envelope], fault: Fault) ->
     if isinstance(reports, str):
         fault(reports)
         return [Report(Verdict(UNKNOWN, reports))] * len(envelopes)
-    return [_report(report, one.targets, fault) for report, one in zip(reports, envelopes, strict=True)]
+    return [_report(report, each.targets, fault) for report, each in zip(reports, envelopes, strict=True)]
 
 
 def error_text(error: BaseException) -> str:

@@ -45,11 +45,11 @@ def _settings_of_some(estate: Estate) -> Iterator[Finding]:
     """
     asked = [broker for broker in estate.brokers if broker.settings]
     for setting in provision.BROKER_SETTINGS:
-        wrong = [one for one in asked if not setting.good(one.settings.get(setting.name, ""))]
+        wrong = [each for each in asked if not setting.good(each.settings.get(setting.name, ""))]
         if 0 < len(wrong) < len(asked):
             yield Finding(
                 setting.level,
-                f"broker setting {setting.name} of {', '.join(one.name for one in wrong)}",
+                f"broker setting {setting.name} of {', '.join(each.name for each in wrong)}",
                 f"Set it to {setting.wanted} in broker.conf of each and restart.",
                 figure=f"{wrong[0].settings.get(setting.name, 'not known')} at {len(wrong)} of {len(asked)} brokers",
                 reason=setting.reason,

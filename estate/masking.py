@@ -41,9 +41,9 @@ class Masker:
         """Return a JSON document with its secrets hidden. name: of its field. hidden: the value is part of a secret."""
         if isinstance(value, Mapping):
             inside = hidden or _hides_all(name)
-            return {self.text(str(key)): self.document(one, str(key), hidden=inside) for key, one in value.items()}
+            return {self.text(str(key)): self.document(each, str(key), hidden=inside) for key, each in value.items()}
         if isinstance(value, list | tuple):
-            return [self.document(one, name, hidden=hidden) for one in value]
+            return [self.document(each, name, hidden=hidden) for each in value]
         if hidden or is_secret(name, value):
             return value if _is_plain(value) else MASK
         return self.text(value) if isinstance(value, str) else value

@@ -34,7 +34,7 @@ class EstateView:
 
     def document(self) -> Row:
         """Return the whole view as a JSON object."""
-        stages = {} if self.stages is None else {"stages": [asdict(one) for one in self.stages]}
+        stages = {} if self.stages is None else {"stages": [asdict(stage) for stage in self.stages]}
         view = {"brokers": self.brokers, "bookies": self.bookies, "metadata": self.metadata}
         return {**view, **stages, "wrong": self.wrong}
 
@@ -61,13 +61,13 @@ class EstateViewer:
         slow = set(slow_bookies(estate, self._judge))
         return EstateView(
             brokers=[
-                _broker_row(one, estate.leader) | {"guard": guarded.note(NodeKind.BROKER, one.name)}
-                for one in estate.brokers
+                _broker_row(broker, estate.leader) | {"guard": guarded.note(NodeKind.BROKER, broker.name)}
+                for broker in estate.brokers
             ],
             bookies=[
-                _bookie_row(one, estate.auditor, is_slow=one.name in slow)
-                | {"guard": guarded.note(NodeKind.BOOKIE, one.name)}
-                for one in estate.bookies
+                _bookie_row(bookie, estate.auditor, is_slow=bookie.name in slow)
+                | {"guard": guarded.note(NodeKind.BOOKIE, bookie.name)}
+                for bookie in estate.bookies
             ],
             metadata=_metadata(estate) | {"guard": guarded.title},
             stages=stages_of(estate, _service_stages(self._settings)) if self._with_stages else None,
@@ -115,14 +115,14 @@ def _bookie_row(bookie: BookieState, auditor: str | None, *, is_slow: bool) -> R
 
 
 def _metadata(estate: Estate) -> Row:
-    hits = [one.cache_hit_ratio for one in estate.brokers if one.cache_hit_ratio is not None]
-    managers = sorted({str(one.manager) for one in estate.brokers if one.manager is not None})
+    hits = [broker.cache_hit_ratio for broker in estate.brokers if broker.cache_hit_ratio is not None]
+    managers = sorted({str(broker.manager) for broker in estate.brokers if broker.manager is not None})
     return {
         "leader": estate.leader,
         "auditor": estate.auditor,
         "load_manager": ", ".join(managers) or None,
-        "put_p99_ms": max(filter(None, (one.metadata_put_p99_ms for one in estate.brokers)), default=None),
-        "get_p99_ms": max(filter(None, (one.metadata_get_p99_ms for one in estate.brokers)), default=None),
+        "put_p99_ms": max(filter(None, (broker.metadata_put_p99_ms for broker in estate.brokers)), default=None),
+        "get_p99_ms": max(filter(None, (broker.metadata_get_p99_ms for broker in estate.brokers)), default=None),
         "cache_hits": sum(hits) / len(hits) if hits else None,
         "largest_ensemble": estate.largest_ensemble(),
         "under_replicated": estate.under_replicated,

@@ -168,8 +168,8 @@ class PushClient(ServiceClient):
         """
         if concurrency < 1:
             raise InvalidInput(f"concurrency: is {concurrency}; it must be 1 or more.")
-        one = partial(self.submit, strict=strict, allow_empty=allow_empty, duplicates=duplicates)
-        return submit_many(submissions, one, concurrency)
+        submit = partial(self.submit, strict=strict, allow_empty=allow_empty, duplicates=duplicates)
+        return submit_many(submissions, submit, concurrency)
 
     def task(self, id: str) -> TaskHandle:  # noqa: A002  # the public word for it
         """Return a handle of any submitted task.

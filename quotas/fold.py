@@ -93,7 +93,7 @@ def _for_script(record: OutcomeRecord) -> bytes:
     msgpack may not support. Fields for the journal only are left out."""
     if not isinstance(record, Outcomes):
         return _encode(record)
-    mixed = [_mixed(one, record.at_ms) for one in record.mixed]
+    mixed = [_mixed(each, record.at_ms) for each in record.mixed]
     return _encode(("o", record.format, record.task, record.claim, record.at_ms, record.channel, record.runs, mixed))
 
 

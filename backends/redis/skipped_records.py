@@ -40,7 +40,7 @@ class SkippedRecords:
 
     def of_others(self, topic: str) -> list[str]:
         """Return positions that another version skipped, in topic order."""
-        return sorted(one.position for one in self.kept(topic) if one.reader != self.reader)
+        return sorted(each.position for each in self.kept(topic) if each.reader != self.reader)
 
     def kept(self, topic: str) -> list[SkippedRecord]:
         """Return all skipped records of a topic, in its order."""

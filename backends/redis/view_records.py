@@ -55,7 +55,7 @@ class ViewRecords(ViewPart):
             for task in tasks:
                 asked.hgetall(self._view.keys.task(task))
             hashes: list[Mapping[bytes, bytes]] = asked.execute()
-        return [one for task, fields in zip(tasks, hashes, strict=True) for one in _of_task(task, fields)]
+        return [each for task, fields in zip(tasks, hashes, strict=True) for each in _of_task(task, fields)]
 
     def last_ms(self) -> int:
         """Return when the records were last restated; 0: long ago, or in another view."""

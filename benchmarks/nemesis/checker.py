@@ -185,7 +185,7 @@ class _Court:
         """
         call = about or calls[0]
         kept = tuple(CaseRecord(r.worker, r.attempt, r.codes[call.position], r.stored_ms) for r in records)
-        nearest = fault or min(self._evidence.faults, key=lambda one: _distance_ms(one, call.at_ms), default=None)
+        nearest = fault or min(self._evidence.faults, key=lambda each: _distance_ms(each, call.at_ms), default=None)
         return Case(task=call.task, target=call.target, why=why, calls=tuple(calls), records=kept, fault=nearest)
 
 

@@ -125,7 +125,7 @@ def recorded(body: bytes, stored_ms: int) -> list[Recorded]:
     _, _, task, claim, _, _, runs, mixed, *_ = record
     worker = claim.rpartition(".")[0].rpartition("-")[0]
 
-    def one(writer: str, sequence: int, attempt: int, codes: Mapping[int, int]) -> Recorded:
+    def recorded(writer: str, sequence: int, attempt: int, codes: Mapping[int, int]) -> Recorded:
         return Recorded(
             stored_ms=stored_ms,
             worker=worker,
@@ -137,11 +137,11 @@ def recorded(body: bytes, stored_ms: int) -> list[Recorded]:
         )
 
     recorded_parts = [
-        one(writer, sequence, attempt, dict.fromkeys(range(size), code))
+        recorded(writer, sequence, attempt, dict.fromkeys(range(size), code))
         for writer, attempt, first, count, size, code in runs
         for sequence in range(first, first + count)
     ]
     for writer, attempt, sequence, size, positions, codes, *_ in mixed:
         indexes = range(size) if positions is None else positions
-        recorded_parts.append(one(writer, sequence, attempt, dict(zip(indexes, codes, strict=False))))
+        recorded_parts.append(recorded(writer, sequence, attempt, dict(zip(indexes, codes, strict=False))))
     return recorded_parts

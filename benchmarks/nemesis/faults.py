@@ -84,7 +84,7 @@ class Nemesis:
         with ThreadPoolExecutor(THREADS) as pool:
             waiting = list(steps)
             under_way: list[Future[None]] = []
-            while waiting or time.monotonic() - began_s < seconds or not all(one.done() for one in under_way):
+            while waiting or time.monotonic() - began_s < seconds or not all(each.done() for each in under_way):
                 while waiting and waiting[0].at_s <= time.monotonic() - began_s:
                     under_way.append(pool.submit(self._one, waiting.pop(0)))
                 self._scene.tend()

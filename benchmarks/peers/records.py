@@ -40,5 +40,5 @@ def _parsed(line: bytes) -> Handled:
 
 def repeated(handled: list[Handled]) -> int:
     """Return the number of messages handled more than once."""
-    times = Counter((one.task, one.sequence) for one in handled)
+    times = Counter((each.task, each.sequence) for each in handled)
     return sum(count - 1 for count in times.values())

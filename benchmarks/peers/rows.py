@@ -85,12 +85,12 @@ def _window(run: Run, size: Size) -> list[records.Handled]:
     wait_for("the first message", lambda: run.so_far() > 0, 60)
     began = time.time() + 1.0
     time.sleep(1.2 + size.window_s)
-    return [one for one in records.read(run.records) if began <= one.at_s < began + size.window_s]
+    return [each for each in records.read(run.records) if began <= each.at_s < began + size.window_s]
 
 
 def _shares(handled: list[records.Handled]) -> dict[str, float]:
     """Return the percentage of the targets by tier, which the task's first letter identifies."""
-    total = sum(one.targets for one in handled) or 1
+    total = sum(each.targets for each in handled) or 1
     return {tier: 100 * sum(h.targets for h in handled if h.task[0] == tier[0]) / total for tier in TIERS}
 
 
@@ -103,7 +103,7 @@ def shares(run: Run, size: Size) -> Figures:
     return {
         **{f"{tier}_percent": share for tier, share in shares_by_tier.items()},
         "deviation_points": statistics.mean(abs(shares_by_tier[tier] - WANTED[tier]) for tier in TIERS),
-        "handled_targets_s": sum(one.targets for one in handled) / size.window_s,
+        "handled_targets_s": sum(each.targets for each in handled) / size.window_s,
     }
 
 
@@ -112,7 +112,7 @@ def idle_tier(run: Run, size: Size) -> Figures:
     _fill(run, TIERS[1:], size.window_s + 4, CHUNK)
     run.work()
     handled = _window(run, size)
-    used = sum(one.targets for one in handled) / size.window_s / CAPACITY
+    used = sum(each.targets for each in handled) / size.window_s / CAPACITY
     shares_by_tier = _shares(handled)
     return {
         "used_percent": 100 * used,
@@ -144,8 +144,8 @@ def wait(run: Run, size: Size, chunk: int) -> Figures:
 
 def _ends(run: Run, tasks: set[str], timeout_s: float) -> dict[str, float]:
     """Wait until all tasks have begun; return the wall time at which the last message of each was handled."""
-    wait_for("the small tasks", lambda: tasks <= {one.task for one in records.read(run.records)}, timeout_s, 0.25)
-    return {one.task: one.at_s for one in records.read(run.records)}
+    wait_for("the small tasks", lambda: tasks <= {each.task for each in records.read(run.records)}, timeout_s, 0.25)
+    return {each.task: each.at_s for each in records.read(run.records)}
 
 
 def behind_a_large(run: Run, size: Size) -> Figures:
@@ -158,11 +158,11 @@ def behind_a_large(run: Run, size: Size) -> Figures:
     limit_s = 30 + 2 * (size.large + SMALL_TASKS * size.small) / CAPACITY
 
     def through() -> bool:
-        return sum(one.task[0] == "s" for one in records.read(run.records)) >= expected
+        return sum(each.task[0] == "s" for each in records.read(run.records)) >= expected
 
     wait_for("the small tasks", through, limit_s, 1.0)
     handled = records.read(run.records)
-    ends = {one.task: one.at_s - handled[0].at_s for one in handled if one.task[0] == "s"}
+    ends = {each.task: each.at_s - handled[0].at_s for each in handled if each.task[0] == "s"}
     ordered = sorted(ends.values())
     return {"first_s": ordered[0], "median_s": statistics.median(ordered), "last_s": ordered[-1]}
 

@@ -361,7 +361,7 @@ class ChannelQueue:
             if parts and (count > room or batch.tier != parts[0].pending.batch.tier):
                 break
             if self._by_target is not None:
-                targets += sum([len(one.targets) for one in waiting[0].envelopes])
+                targets += sum([len(envelope.targets) for envelope in waiting[0].envelopes])
                 if parts and targets > MAX_CALL_TARGETS:
                     break
             part = waiting.popleft()
@@ -379,7 +379,7 @@ class ChannelQueue:
             return [part]
         name, apps = self.channel.name, {envelope.app for envelope in part.envelopes}
         closed = {app: trouble for app in apps if (trouble := self._gate.closed(flow_name(name, app))) is not None}
-        runs = [(trouble, list(run)) for trouble, run in groupby(part.envelopes, lambda one: closed.get(one.app))]
+        runs = [(trouble, list(run)) for trouble, run in groupby(part.envelopes, lambda each: closed.get(each.app))]
         part.pending.missing += len(runs) - 1
         open_parts, start = list[CallPart](), part.start
         for trouble, envelopes in runs:
@@ -465,7 +465,7 @@ class ChannelQueue:
             return call.by_target.close("the channel did not report on it")
         if all_sent(answer, call.count):
             return cast("list[Report]", answer)
-        return read_reports(answer, [one for part in call.parts for one in part.envelopes], self._faults.note)
+        return read_reports(answer, [envelope for part in call.parts for envelope in part.envelopes], self._faults.note)
 
     async def _deliver(self, call: Call) -> object:
         """Make the call, and measure it."""

@@ -98,9 +98,9 @@ class NewerFormats:
         """Return the lanes that are left to newer workers, and those in which messages were refused a moment ago."""
         now_s = self._clock.monotonic_s()
         with self._lock:
-            for name in [name for name, one in self._lanes.items() if one.named_until_s and not one.is_known(now_s)]:
+            for name in [name for name, each in self._lanes.items() if each.named_until_s and not each.is_known(now_s)]:
                 del self._lanes[name]
-            return sorted(name for name, one in self._lanes.items() if now_s < one.named_until_s)
+            return sorted(name for name, each in self._lanes.items() if now_s < each.named_until_s)
 
 
 class AbsentAttachment:

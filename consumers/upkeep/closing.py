@@ -88,13 +88,13 @@ class Closing:
         now_s = self.clock.monotonic_s()
         self._closed_s = {task: at_s for task, at_s in self._closed_s.items() if now_s - at_s < self.close_again_s}
         closable = self.ledger.closable()
-        self._asked_s = {one.task: self._asked_s.get(one.task, now_s) for one in closable if one.closed}
+        self._asked_s = {each.task: self._asked_s.get(each.task, now_s) for each in closable if each.closed}
         self.force_end([task for task, asked_s in self._asked_s.items() if now_s - asked_s >= FORCE_END_S])
-        for one in closable:
-            task = one.task
-            if task in self._closed_s or (one.waits and now_s - self._asked_s[task] < FORCE_CLOSE_S):
+        for each in closable:
+            task = each.task
+            if task in self._closed_s or (each.waits and now_s - self._asked_s[task] < FORCE_CLOSE_S):
                 continue
-            yield self.partition_of(task), CloseTask(FORMAT, task, one.code, self.clock.wall_ms(), one.reason)
+            yield self.partition_of(task), CloseTask(FORMAT, task, each.code, self.clock.wall_ms(), each.reason)
             self._closed_s[task] = now_s
 
     def _append_all(self, records: Iterator[tuple[int, OutcomeRecord]]) -> None:

@@ -111,8 +111,8 @@ class LaneCleaner:
         recent = self.tasks.ended_since(self._ended_ms - 10_000)
         new = [task for task in recent if task not in self._noted]
         ended = self.tasks.named(new, TASK_VIEW, ended=True)
-        self._add(one.lane for one in ended if not one.shared and one.lane.startswith(self._tenant))
-        self._ended_ms = max([self._ended_ms, *(one.finished_ms for one in ended if one.finished_ms <= now_ms)])
+        self._add(each.lane for each in ended if not each.shared and each.lane.startswith(self._tenant))
+        self._ended_ms = max([self._ended_ms, *(each.finished_ms for each in ended if each.finished_ms <= now_ms)])
         self._noted = set(recent)
 
     def _long_unknown(self, topics: list[str]) -> list[str]:

@@ -202,8 +202,8 @@ def _with_rest(
         rates = [rate + pulls.get(i, 0.0) * step for i, rate in enumerate(rates)]
 
 
-def _close(one: float, other: float) -> bool:
-    return one == other or (max(one, other) < inf and abs(one - other) <= EPSILON * max(1.0, one, other))
+def _close(a: float, b: float) -> bool:
+    return a == b or (max(a, b) < inf and abs(a - b) <= EPSILON * max(1.0, a, b))
 
 
 SENDING = ("serving", "draining")

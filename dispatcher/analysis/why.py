@@ -223,7 +223,10 @@ def _by_span(spans: Iterable[tuple[str, Sequence[TimeSpan]]], within: TimeSpan) 
     covered: list[TimeSpan] = []
     before_ms = 0
     for cause, cause_spans in spans:
-        covered += (TimeSpan(max(one.from_ms, within.from_ms), min(one.to_ms, within.to_ms)) for one in cause_spans)
+        covered += (
+            TimeSpan(max(cause_span.from_ms, within.from_ms), min(cause_span.to_ms, within.to_ms))
+            for cause_span in cause_spans
+        )
         covered_ms = _covered_ms(covered, within.from_ms)
         ms_by_cause[cause] = ms_by_cause.get(cause, 0) + covered_ms - before_ms
         before_ms = covered_ms

@@ -22,7 +22,7 @@ def json_object(body: bytes) -> Mapping[str, Any]:
 
 def objects(value: object) -> list[Mapping[str, Any]]:
     """Return the objects in a list; none if the value is no list."""
-    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
+    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
 
 
 def text(value: object) -> str:

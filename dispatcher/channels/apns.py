@@ -79,7 +79,7 @@ class ApnsSpec(ChannelSpec):
 
     def request_problems(self, message: PushMessage, request: TargetRequest, language: str = "") -> list[Problem]:
         found = (*header_refusals(request.headers), *payload_refusals(request.body, request.headers[PUSH_TYPE]))
-        return [Problem(_field(message, one.field, language), one.problem) for one in found]
+        return [Problem(_field(message, each.field, language), each.problem) for each in found]
 
     def document(self, message: PushMessage) -> dict[str, Any]:
         return _payload(message)
@@ -109,7 +109,7 @@ def aps_with_numbers(aps: Mapping[str, Any]) -> dict[str, Any]:
 def _push_type(message: PushMessage) -> str:
     """Return the type that the message names. Otherwise, what a user notices is an alert."""
     texts = [message.localized(language) for language in ("", *message.locales)]
-    is_noticed = any(name in _aps(one) for one in texts for name in USER_VISIBLE)
+    is_noticed = any(name in _aps(text) for text in texts for name in USER_VISIBLE)
     return str(message.apns.get(HEADERS, {}).get(PUSH_TYPE, "alert" if is_noticed else "background"))
 
 

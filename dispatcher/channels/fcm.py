@@ -37,7 +37,7 @@ class FcmSpec(ChannelSpec):
 
     def request_problems(self, message: PushMessage, request: TargetRequest, language: str = "") -> list[Problem]:
         found = refusals(_decode(request.body)["message"])
-        return [replace(one, field=_field(message, one.field, language)) for one in found]
+        return [replace(each, field=_field(message, each.field, language)) for each in found]
 
     def depends_on_variables(self, message: PushMessage, /) -> bool:
         """Variables in the options and in the keys of the data do."""

@@ -106,7 +106,7 @@ def read_answer(status: int, body: bytes, retry_after_s: float | None = None) ->
         detail = STRANGE_BODY if is_strange else ""
         return Answer(status=status, detail=detail, reason=f"HTTP {status}", retry_after_s=retry_after_s)
     details = objects(error.get("details"))
-    code = next((text(one.get("errorCode")) for one in details if _is(one, "FcmError")), "")
+    code = next((text(each.get("errorCode")) for each in details if _is(each, "FcmError")), "")
     reason = text(error.get("message")) or f"HTTP {status}"
     return Answer(
         status=status,
@@ -128,18 +128,18 @@ def message_name(body: bytes) -> str:
 
 
 def _detail(details: list[Mapping[str, Any]], reason: str) -> str:
-    fields = [text(one.get("field")) for one in _violations(details, "BadRequest", "fieldViolations")]
+    fields = [text(violation.get("field")) for violation in _violations(details, "BadRequest", "fieldViolations")]
     if "message.token" in fields or (not fields and "not a valid FCM registration token" in reason):
         return TOKEN
     quotas = " ".join(
-        f"{text(one.get('subject'))} {text(one.get('description'))}".lower()
-        for one in _violations(details, "QuotaFailure", "violations")
+        f"{text(violation.get('subject'))} {text(violation.get('description'))}".lower()
+        for violation in _violations(details, "QuotaFailure", "violations")
     )
     return next((quota for quota in (DEVICE, TOPIC, PROJECT) if quota in quotas), "")
 
 
 def _violations(details: list[Mapping[str, Any]], kind: str, field: str) -> list[Mapping[str, Any]]:
-    return [violation for one in details if _is(one, kind) for violation in objects(one.get(field))]
+    return [violation for detail in details if _is(detail, kind) for violation in objects(detail.get(field))]
 
 
 def _is(detail: Mapping[str, Any], kind: str) -> bool:

@@ -267,11 +267,13 @@ def _due_part(part: EnvelopeRun, called: Sequence[int]) -> list[Delivery]:
     """Return the deliveries of a later round, with the targets that are sent in it."""
     if len(called) == part.open:
         return part.deliveries
-    return [Delivery(one.envelope.part(called), one.handle, one.received_s) for one in part.deliveries]
+    return [
+        Delivery(delivery.envelope.part(called), delivery.handle, delivery.received_s) for delivery in part.deliveries
+    ]
 
 
 def _edited(deliveries: list[Delivery], override: msgspec.Raw) -> list[Delivery]:
     return [
-        Delivery(msgspec.structs.replace(one.envelope, message=override), one.handle, one.received_s)
-        for one in deliveries
+        Delivery(msgspec.structs.replace(delivery.envelope, message=override), delivery.handle, delivery.received_s)
+        for delivery in deliveries
     ]

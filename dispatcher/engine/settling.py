@@ -258,7 +258,9 @@ class Settling(EnginePart):
     def unknown(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
         """Store envelopes of an unknown task as dead letters; never send them."""
         store, at_ms = self._ports.dead_letters.publish, self._clock.wall_ms()
-        letters: list[Publish] = [partial(store, _letter(lane, one.envelope, at_ms)) for one in part.deliveries]
+        letters: list[Publish] = [
+            partial(store, _letter(lane, delivery.envelope, at_ms)) for delivery in part.deliveries
+        ]
         self._stats.dead_lettered += part.count
         self._start(lane, [letters], part)
 
@@ -374,4 +376,4 @@ def _readable(record: Outcomes) -> Outcomes | None:
     if not (record.mixed or record.named or record.provider_ids):
         return record
     bare = msgspec.structs.replace(record, named=[], provider_ids=[])
-    return next((one for one in (record, bare) if reads_back(one)), None)
+    return next((each for each in (record, bare) if reads_back(each)), None)

@@ -131,7 +131,7 @@ def secrets_in_address(address: str) -> Iterable[str]:
     users = {part.rpartition("@")[0] for part in (rest, _AUTHORITY_END.split(rest, maxsplit=1)[0]) if "@" in part}
     no_port = None if users else _NO_PORT.match(host)
     found = [no_port["password"]] if no_port else [user.partition(":")[2] or user for user in users]
-    parameters = [one.partition("=") for one in host.partition("?")[2].partition("#")[0].split("&")]
+    parameters = [each.partition("=") for each in host.partition("?")[2].partition("#")[0].split("&")]
     found += [value for name, _, value in parameters if SECRET_NAME.search(name) or len(value) >= _MIN_UNNAMED]
     yield from (text for secret in found for text in {secret, _unquoted(secret)})
 
@@ -171,7 +171,8 @@ def escaped(text: str, *, lines: bool = False) -> str:
     if text.isprintable():
         return text
     return "".join(
-        one if one.isprintable() or (lines and one == "\n") else one.encode("unicode_escape").decode() for one in text
+        each if each.isprintable() or (lines and each == "\n") else each.encode("unicode_escape").decode()
+        for each in text
     )
 
 
@@ -223,7 +224,7 @@ def _unquoted(text: str) -> str:
 
 
 def _masked_query(query: re.Match[str]) -> str:
-    return "?" + _PARAMETER.sub(lambda one: (one["name"] or "") + _hidden(one["value"]), query[0][1:])
+    return "?" + _PARAMETER.sub(lambda each: (each["name"] or "") + _hidden(each["value"]), query[0][1:])
 
 
 def _hidden(value: str) -> str:

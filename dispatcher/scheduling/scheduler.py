@@ -120,7 +120,9 @@ class _Group(Generic[T]):
         """Remove outdated positions."""
         self.positions = 0
         for positions in (self.run, self.early, *self.rungs, self.later):
-            positions[:] = [one for one in positions if one[2].active and one[2].order == one[1]]
+            positions[:] = [
+                position for position in positions if position[2].active and position[2].order == position[1]
+            ]
             self.positions += len(positions)
         heapify(self.early)
 

@@ -95,7 +95,7 @@ def _body_parts(letter: DeadLetter) -> Iterator[DeadLetter]:
 
 def _row_parts(letter: DeadLetter) -> list[DeadLetter]:
     texts = sum(map(len, letter.targets)) + sum(map(len, letter.reasons))
-    variables = [_size(one) for one in letter.variables] if letter.variables else [0] * len(letter.targets)
+    variables = [_size(variable) for variable in letter.variables] if letter.variables else [0] * len(letter.targets)
     if sum(variables) + 4 * texts + _ROW_BYTES * len(letter.targets) <= MAX_LETTER_BYTES - _HEAD_BYTES:
         return [letter]
     targets = [target[:MAX_TARGET_LENGTH] for target in letter.targets]

@@ -78,7 +78,7 @@ def without_passed(records: Sequence[tuple[str, ControlRecord]]) -> list[tuple[s
     A view that applies the others is the same. A gradual audience announces up to 80 windows a second and stores a
     checkpoint a second. A fold that reads a day of it from the beginning would apply each.
     """
-    points = sorted((record for _, record in records if isinstance(record, Checkpoint)), key=lambda one: one.sequence)
+    points = sorted((record for _, record in records if isinstance(record, Checkpoint)), key=lambda each: each.sequence)
     furthest = {(point.task, point.writer): point for point in points}
 
     def is_passed(record: ControlRecord) -> bool:

@@ -35,7 +35,7 @@ class BookieSwitch:
         asked = [Question((name, "writable"), bookie_url(self._template, name) + path) for name in bookies]
         replies = ask_all(self._http, asked, LIMIT_S)
         lists = [_names(reply.body) for reply in replies.values() if not reply.failure]
-        known = [one for one in lists if one is not None]
+        known = [each for each in lists if each is not None]
         if not known:
             raise Unreachable("No bookie says which bookies are writable.", "Check estate.bookie_http.")
         return set.intersection(*known)

@@ -31,7 +31,7 @@ def look_at(settings: Settings, reader: EstateReader, depth: Depth) -> Estate:
     """
     estate = estate_of(reader.read(depth))
     estate = replace(estate, broker_number=settings.estate.brokers or estate.broker_number)
-    listed = {one.name for one in estate.brokers}
+    listed = {broker.name for broker in estate.brokers}
     gone = [
         BrokerLoad(name=name, failure=f"last seen {since}", gone=True)
         for name, since in _lost_brokers(settings, estate).items()
@@ -48,11 +48,11 @@ def _lost_brokers(settings: Settings, estate: Estate) -> dict[str, str]:
 
     if "brokers" in estate.unread:
         return {}
-    answering = {one.name for one in estate.brokers if one.answered}
+    answering = {broker.name for broker in estate.brokers if broker.answered}
     missing = max(0, (estate.broker_number or 0) - len(answering))
     lost: dict[str, str] = {}
     with suppress(FairlaneError), closing(open_view(settings.redis)) as view:  # that Redis fails is another finding
-        silent = {one.name for one in estate.brokers} - answering
+        silent = {broker.name for broker in estate.brokers} - answering
         seen = SeenBrokers(view).note(answering, silent, missing)
         lost = {name: f"at {local_moment(at_ms)}" for name, at_ms in seen.items()}
     for name in estate.broker_names:

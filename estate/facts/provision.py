@@ -43,7 +43,7 @@ def provision_estate(settings: PulsarSettings, estate: EstateSettings) -> list[s
 
 def _bookies(admin: PulsarAdmin) -> list[str]:
     listed = admin.document("bookies/all")["bookies"]
-    return sorted(str(one["bookieId"]) for one in listed)
+    return sorted(str(each["bookieId"]) for each in listed)
 
 
 # ---------------------------------------------------------------- copies
@@ -71,9 +71,9 @@ def _racks(admin: PulsarAdmin, estate: EstateSettings, bookies: list[str]) -> It
     for bookie in bookies:
         group = SYSTEM_GROUP if _named(bookie, estate.system_bookies) else USUAL_GROUP
         rack = next((rack for name, rack in estate.racks.items() if _named(bookie, (name,))), None)
-        before = {name: one[bookie] for name, one in stored.items() if bookie in one}
+        before = {name: each[bookie] for name, each in stored.items() if bookie in each}
         if rack is None:
-            rack = next((one.get("rack") for one in before.values()), None)
+            rack = next((each.get("rack") for each in before.values()), None)
         if rack is None and group == USUAL_GROUP:
             continue
         place = {"rack": rack or "/default-rack", "hostname": bookie.rpartition(":")[0]}

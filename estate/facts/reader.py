@@ -120,7 +120,7 @@ class EstateReader:
 
     def _ask_others(self, first: Replies, others: Iterable[str]) -> tuple[str, Replies]:
         """Return the address and the answers of a broker that answers; those of the configured one if none does."""
-        asked = [one for url in others for one in questions.of_cluster_first(url, url)]
+        asked = [each for url in others for each in questions.of_cluster_first(url, url)]
         replies = ask_all(self._http, asked, self._limit_s)
         for url in others:
             answers = {(CLUSTER, document): reply for (node, document), reply in replies.items() if node == url}
@@ -147,7 +147,7 @@ def bookie_names(cluster: NodeAnswer) -> list[str]:
     """Return the ids of the bookies that the cluster lists."""
     document = cluster.documents.get("bookies")
     listed = document.get("bookies", []) if isinstance(document, dict) else []
-    return sorted(str(one["bookieId"]) for one in listed if isinstance(one, dict) and "bookieId" in one)
+    return sorted(str(each["bookieId"]) for each in listed if isinstance(each, dict) and "bookieId" in each)
 
 
 def node_of(name: str, replies: Replies) -> NodeAnswer:

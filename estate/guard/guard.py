@@ -150,7 +150,7 @@ class Guard:
         logged_before = self._logged
         self._say(remarks)
         if found.command is not None:
-            bookies = [one.name for one in estate.bookies]
+            bookies = [bookie.name for bookie in estate.bookies]
             ends = self._obey(found.command, budget, bookies, logged_before)
             self._say(remarks | ends, logged_before)
 
@@ -215,10 +215,12 @@ _VERBS = {
 def _blind(estate: Estate) -> set[str]:
     """Return what keeps the guard from seeing nodes."""
     unread = {f"{name} could not be listed: {reason}" for name, reason in estate.unread.items() if name in _LISTS}
-    silent = {f"broker {one.name} does not answer: {one.failure}" for one in estate.brokers if not one.answered}
-    answered = [one for one in estate.brokers if one.answered]
-    keeping = all(_FIGURES.items() <= one.settings.items() for one in answered)
-    if answered and not keeping and not any(one.bookies_p99_ms for one in answered):
+    silent = {
+        f"broker {broker.name} does not answer: {broker.failure}" for broker in estate.brokers if not broker.answered
+    }
+    answered = [broker for broker in estate.brokers if broker.answered]
+    keeping = all(_FIGURES.items() <= each.settings.items() for each in answered)
+    if answered and not keeping and not any(each.bookies_p99_ms for each in answered):
         unread.add(_NO_FIGURES)
     return unread | silent
 

@@ -71,8 +71,8 @@ class IncidentWatch:
         now_s = self._clock.monotonic_s()
         with self._lock:
             self._seen_s = {subject: at_s for subject, at_s in self._seen_s.items() if now_s - at_s < OVER_S}
-            new = [one for one in incidents if one.subject not in self._seen_s]
-            self._seen_s |= dict.fromkeys((one.subject for one in incidents), now_s)
+            new = [incident for incident in incidents if incident.subject not in self._seen_s]
+            self._seen_s |= dict.fromkeys((incident.subject for incident in incidents), now_s)
         if new:
             threading.Thread(target=self._take, args=(joined(new),), name="capture", daemon=True).start()
 
@@ -90,4 +90,4 @@ class IncidentWatch:
     def _stuck(self) -> list[TaskView]:
         served, settings = Served.by(self._workers.workers()), self._registry.service.globals()
         idle = self._registry.tasks.live(IDLE_TASK)
-        return [one.task for one in idle if one.is_stuck(served, settings, STUCK_MS)]
+        return [each.task for each in idle if each.is_stuck(served, settings, STUCK_MS)]

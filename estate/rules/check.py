@@ -25,8 +25,8 @@ def check_estate(estate: Estate, wanted: Expectations = Expectations()) -> list[
 
 
 def _asked(estate: Estate) -> Iterator[Finding]:
-    brokers = [one for one in estate.brokers if one.answered]
-    bookies = [one for one in estate.bookies if one.answered]
+    brokers = [broker for broker in estate.brokers if broker.answered]
+    bookies = [bookie for bookie in estate.bookies if bookie.answered]
     if brokers:
         known = max(len(estate.brokers), estate.broker_number or 0)
         figure = f"{len(brokers)} of {known} brokers, {len(bookies)} of {len(estate.bookies)} bookies"
@@ -64,27 +64,27 @@ def _findings(estate: Estate, wanted: Expectations) -> Iterator[Finding]:
 
 def what_is_wrong(estate: Estate, bounds: JudgeSettings = JudgeSettings()) -> list[str]:
     """Return one phrase for each thing that is wrong; none if all that was asked is well."""
-    found = [one for rule in _WRONG for one in rule(estate) if one.level in (Level.WARN, Level.FAIL)]
-    found.sort(key=lambda one: one.level is Level.WARN)
-    return [*_slow_bookies(estate, bounds), *(one.phrase for one in found), *_throttled(estate)]
+    found = [each for rule in _WRONG for each in rule(estate) if each.level in (Level.WARN, Level.FAIL)]
+    found.sort(key=lambda each: each.level is Level.WARN)
+    return [*_slow_bookies(estate, bounds), *(each.phrase for each in found), *_throttled(estate)]
 
 
 def slow_bookies(estate: Estate, bounds: JudgeSettings) -> list[str]:
     """Return the bookies whose writes take much longer than their peers', as brokers see them."""
     looks = [
-        NodeLook(kind=NodeKind.BOOKIE, name=one.name, p99_ms=one.broker_p99_ms, in_service=one.writable)
-        for one in estate.bookies
+        NodeLook(kind=NodeKind.BOOKIE, name=bookie.name, p99_ms=bookie.broker_p99_ms, in_service=bookie.writable)
+        for bookie in estate.bookies
     ]
-    return [one.name for one in looks if is_slow(one, looks, bounds)]
+    return [look.name for look in looks if is_slow(look, looks, bounds)]
 
 
 def _slow_bookies(estate: Estate, bounds: JudgeSettings) -> Iterator[str]:
-    times = {one.name: one.broker_p99_ms for one in estate.bookies}
+    times = {bookie.name: bookie.broker_p99_ms for bookie in estate.bookies}
     for name in slow_bookies(estate, bounds):
         yield f"bookie {name} is slow ({times[name]:.0f} ms p99, as brokers see it)"
 
 
 def _throttled(estate: Estate) -> Iterator[str]:
-    for one in estate.brokers:
-        if one.throttled_connections:
-            yield f"broker {one.name} throttles {one.throttled_connections} connections"
+    for broker in estate.brokers:
+        if broker.throttled_connections:
+            yield f"broker {broker.name} throttles {broker.throttled_connections} connections"

@@ -60,7 +60,9 @@ def racks(estate: Estate, wanted: Expectations) -> Iterator[Finding]:
     if len({rack for rack in rack_of.values() if rack}) < 2:
         return
     together = [
-        one for one in estate.ledgers if len(one.bookies) > 1 and len({rack_of.get(name) for name in one.bookies}) == 1
+        ledger
+        for ledger in estate.ledgers
+        if len(ledger.bookies) > 1 and len({rack_of.get(name) for name in ledger.bookies}) == 1
     ]
     if together:
         yield Finding(
@@ -74,11 +76,11 @@ def racks(estate: Estate, wanted: Expectations) -> Iterator[Finding]:
 
 
 def bundles(estate: Estate) -> Iterator[Finding]:
-    few = [one for one in estate.namespaces if 0 < one.bundles < SPREADING_BUNDLES]
+    few = [namespace for namespace in estate.namespaces if 0 < namespace.bundles < SPREADING_BUNDLES]
     if len(estate.brokers) > FEW_BROKERS and few:
         yield warn(
             f"namespaces have fewer than {SPREADING_BUNDLES} bundles",
-            figure=f"{min(one.bundles for one in few)} bundles, {len(estate.brokers)} brokers",
+            figure=f"{min(each.bundles for each in few)} bundles, {len(estate.brokers)} brokers",
             reason="the partitions of a large lane fall into 4 bundles, so it uses 4 brokers at most",
             fix=f"Set pulsar.bundles to {SPREADING_BUNDLES} before namespaces are created.",
         )
@@ -87,7 +89,7 @@ def bundles(estate: Estate) -> Iterator[Finding]:
 def offload(estate: Estate, wanted: Expectations) -> Iterator[Finding]:
     if not wanted.offload:
         return
-    system = next((one for one in estate.namespaces if one.name == wanted.system_namespace), None)
+    system = next((namespace for namespace in estate.namespaces if namespace.name == wanted.system_namespace), None)
     if system is not None and not system.offload.get(_OFFLOAD):
         yield warn(
             f"namespace {system.name} has no offload policy",

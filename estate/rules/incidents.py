@@ -60,5 +60,5 @@ def joined(incidents: Sequence[Incident]) -> Incident:
     """Return one incident for several that were found at once: one archive shows all."""
     first = incidents[0]
     more = f" (and {len(incidents) - 1} more)" if len(incidents) > 1 else ""
-    topics = tuple(dict.fromkeys(topic for one in incidents for topic in one.topics))
+    topics = tuple(dict.fromkeys(topic for incident in incidents for topic in incident.topics))
     return Incident(first.reason + more, first.node, first.task, topics)

@@ -29,19 +29,19 @@ def node_looks(
     estate: Estate, nodes: Mapping[str, NodeRecord], probes: Probes, loaded: frozenset[str], settings: JudgeSettings
 ) -> list[NodeLook]:
     """Return the looks at all nodes. loaded: isolated brokers that have bundles."""
-    brokers = [_broker(one, nodes, probes, loaded, settings) for one in estate.brokers if not one.gone]
-    bookies = [_seen_by_quick_brokers(one, estate, probes, settings) for one in estate.bookies]
-    return [*brokers, *(_bookie(one, nodes, probes, settings) for one in bookies)]
+    brokers = [_broker(broker, nodes, probes, loaded, settings) for broker in estate.brokers if not broker.gone]
+    bookies = [_seen_by_quick_brokers(bookie, estate, probes, settings) for bookie in estate.bookies]
+    return [*brokers, *(_bookie(bookie, nodes, probes, settings) for bookie in bookies)]
 
 
 def _seen_by_quick_brokers(bookie: BookieState, estate: Estate, probes: Probes, settings: JudgeSettings) -> BookieState:
     """Return a bookie without the times that slow brokers see: they see every bookie slow."""
-    times = [probes.get(f"{NodeKind.BROKER}/{one.name}", _NONE).p90_ms for one in estate.brokers]
+    times = [probes.get(f"{NodeKind.BROKER}/{broker.name}", _NONE).p90_ms for broker in estate.brokers]
     is_slow = [p90 is not None and p90 > settings.slow_ms for p90 in times]
     if not any(is_slow):
         return bookie
-    quick = [one for one, slow in zip(estate.brokers, is_slow, strict=True) if not slow]
-    seen = [one.bookies_p99_ms[bookie.name] for one in quick if bookie.name in one.bookies_p99_ms]
+    quick = [each for each, slow in zip(estate.brokers, is_slow, strict=True) if not slow]
+    seen = [each.bookies_p99_ms[bookie.name] for each in quick if bookie.name in each.bookies_p99_ms]
     return replace(bookie, broker_p99_ms=max(seen, default=None))
 
 
@@ -56,14 +56,14 @@ def budget_of(estate: Estate) -> Budget:
     """Return the nodes that must be left. The ensemble is unknown as soon as one namespace could not be read: that one
     may have the largest."""
     unread = [name for name in estate.unread if name.startswith("policies/")]
-    known = estate.namespaces and not unread and all(one.ensemble > 0 for one in estate.namespaces)
+    known = estate.namespaces and not unread and all(namespace.ensemble > 0 for namespace in estate.namespaces)
     return Budget(largest_ensemble=estate.largest_ensemble() if known else None, uncounted=_uncounted(estate))
 
 
 def _uncounted(estate: Estate) -> str:
     if not estate.bookies_asked:
         return "estate.bookie_http is not set, so no bookie can be asked or made read-only"
-    if any(one.mode is BookieMode.UNKNOWN for one in estate.bookies):
+    if any(bookie.mode is BookieMode.UNKNOWN for bookie in estate.bookies):
         return "no bookie's HTTP interface says which bookies are writable"
     return ""
 

@@ -127,7 +127,7 @@ def broker_number(estate: Estate) -> Iterator[Finding]:
 def _answering_brokers(estate: Estate) -> int | None:
     """Return the number of brokers that answer; None if it says nothing."""
     unknown = "brokers" in estate.unread or is_standalone(estate)
-    return None if unknown else sum(one.answered for one in estate.brokers)
+    return None if unknown else sum(broker.answered for broker in estate.brokers)
 
 
 def spare_bookie(estate: Estate) -> Iterator[Finding]:
@@ -200,7 +200,7 @@ def copies_missing(estate: Estate) -> Iterator[Finding]:
 
 
 def recovery_daemon(estate: Estate) -> Iterator[Finding]:
-    inside = [one.name for one in estate.bookies if one.settings.get("autoRecoveryDaemonEnabled") == "true"]
+    inside = [bookie.name for bookie in estate.bookies if bookie.settings.get("autoRecoveryDaemonEnabled") == "true"]
     if inside:
         yield Finding(
             Level.NOTE,
@@ -219,7 +219,9 @@ def recovery_daemon(estate: Estate) -> Iterator[Finding]:
 
 
 def metadata(estate: Estate) -> Iterator[Finding]:
-    times = [(one.metadata_put_p99_ms, one.name) for one in estate.brokers if one.metadata_put_p99_ms is not None]
+    times = [
+        (broker.metadata_put_p99_ms, broker.name) for broker in estate.brokers if broker.metadata_put_p99_ms is not None
+    ]
     if not times:
         return
     slowest_ms, name = max(times)
@@ -235,7 +237,7 @@ def metadata(estate: Estate) -> Iterator[Finding]:
 
 def strays(estate: Estate) -> Iterator[Finding]:
     if estate.strays:
-        most = max(estate.strays, key=lambda one: one.backlog)
+        most = max(estate.strays, key=lambda each: each.backlog)
         yield warn(
             f"subscriptions that are not Fairlane's, one is {most.name} of {most.topic}",
             figure=f"{len(estate.strays)}, backlog up to {most.backlog:,} entries",
@@ -254,7 +256,7 @@ def system_placement(estate: Estate, wanted: Expectations) -> Iterator[Finding]:
             broker.name
             for broker in estate.brokers
             if any(bundle.rpartition("/")[0] == wanted.system_namespace for bundle in broker.bundles)
-            and not any(one.fullmatch(broker.name.rpartition(":")[0]) for one in allowed)
+            and not any(each.fullmatch(broker.name.rpartition(":")[0]) for each in allowed)
         }
     )
     if astray:

@@ -45,7 +45,7 @@ def estate_of(answer: EstateAnswer) -> Estate:
     """Return the facts of one look."""
     cluster = answer.cluster
     bookies = tuple(_bookies(answer))
-    brokers = tuple(_broker(one, [bookie.name for bookie in bookies]) for one in answer.brokers)
+    brokers = tuple(_broker(each, [bookie.name for bookie in bookies]) for each in answer.brokers)
     settings = next((broker.settings for broker in brokers if broker.settings), {})
     return Estate(
         brokers=brokers,
@@ -54,7 +54,7 @@ def estate_of(answer: EstateAnswer) -> Estate:
         broker_number=whole(number_of(_property(cluster, BROKERS_PROPERTY))) or None,
         broker_names=tuple(filter(None, _property(cluster, NAMES_PROPERTY).split(","))),
         leader=_text(cluster.documents.get("leader"), "brokerId") or _host(cluster.documents.get("leader")),
-        auditor=next(filter(None, (_text(one, "auditorId") for one in _each(answer.bookies, "cluster_info"))), None),
+        auditor=next(filter(None, (_text(each, "auditorId") for each in _each(answer.bookies, "cluster_info"))), None),
         under_replicated=_under_replicated(answer.bookies),
         strays=tuple(_strays(answer)),
         ledgers=tuple(_ledgers(cluster)),
@@ -104,8 +104,8 @@ def _manager(settings: Mapping[str, str], report: Mapping[str, Any], metrics: Me
 
 
 def _usage(report: Mapping[str, Any], name: str) -> Usage | None:
-    one = mapping(report.get(name))
-    used, limit = number_of(one.get("usage")), number_of(one.get("limit"))
+    each = mapping(report.get(name))
+    used, limit = number_of(each.get("usage")), number_of(each.get("limit"))
     return None if used is None or limit is None else Usage(used, limit)
 
 
@@ -124,7 +124,7 @@ def _lanes(metrics: Metrics) -> int | None:
     samples = metrics.samples.get("pulsar_topics_count")
     if samples is None:
         return None
-    ours = (one.value for one in samples if not one.labels.get("namespace", "").startswith(_HEARTBEATS))
+    ours = (sample.value for sample in samples if not sample.labels.get("namespace", "").startswith(_HEARTBEATS))
     return int(sum(ours))
 
 
@@ -164,15 +164,15 @@ def _bundles(answer: NodeAnswer, report: Mapping[str, Any]) -> tuple[str, ...]:
 def _bookies(answer: EstateAnswer) -> Iterator[BookieState]:
     writable, read_only = (_listed(answer.bookies, name) for name in ("writable", "read_only"))
     racks = _racks(answer.cluster.documents.get("racks"))
-    for one in answer.bookies:
+    for bookie in answer.bookies:
         mode = BookieMode.UNKNOWN
         if writable is not None and read_only is not None:
             mode = BookieMode.GONE
-            if one.name in writable:
+            if bookie.name in writable:
                 mode = BookieMode.WRITABLE
-            elif one.name in read_only:
+            elif bookie.name in read_only:
                 mode = BookieMode.READ_ONLY
-        yield _bookie(one, mode, racks.get(one.name), asked=answer.asked_bookies)
+        yield _bookie(bookie, mode, racks.get(bookie.name), asked=answer.asked_bookies)
 
 
 def _bookie(answer: NodeAnswer, mode: BookieMode, rack: str | None, *, asked: bool) -> BookieState:
@@ -213,8 +213,8 @@ def _seen_by_brokers(bookie: BookieState, brokers: Iterable[BrokerLoad]) -> Book
 
 def _listed(bookies: Iterable[NodeAnswer], document: str) -> set[str] | None:
     """Return the bookies that any bookie lists; None if none of them could be asked."""
-    answers = [one for one in _each(bookies, document) if isinstance(one, Mapping)]
-    return {str(name) for one in answers for name in one} if answers else None
+    answers = [each for each in _each(bookies, document) if isinstance(each, Mapping)]
+    return {str(name) for answer in answers for name in answer} if answers else None
 
 
 def _racks(document: Any) -> dict[str, str]:
@@ -229,10 +229,10 @@ def _racks(document: Any) -> dict[str, str]:
 
 def _under_replicated(bookies: Iterable[NodeAnswer]) -> int | None:
     """Return the number of ledgers with missing copies; at least 1 if a bookie says that there are some."""
-    lists = [one for one in _each(bookies, "under_replicated") if isinstance(one, Mapping | list)]
-    flags = [one.get("clusterUnderReplicated") for one in _each(bookies, "cluster_info") if isinstance(one, Mapping)]
+    lists = [each for each in _each(bookies, "under_replicated") if isinstance(each, Mapping | list)]
+    flags = [each.get("clusterUnderReplicated") for each in _each(bookies, "cluster_info") if isinstance(each, Mapping)]
     if lists:
-        return max(len(one) for one in lists)
+        return max(len(each) for each in lists)
     return max((int(bool(flag)) for flag in flags), default=None)
 
 
@@ -258,8 +258,8 @@ def _namespaces(cluster: NodeAnswer, settings: Mapping[str, str]) -> Iterator[Na
 
 def _property(cluster: NodeAnswer, name: str) -> str:
     """Return what `fairlane provision` stored under a name; empty if it did not."""
-    policies = (mapping(one) for document, one in cluster.documents.items() if document.startswith(_POLICIES))
-    return next((str(value) for one in policies if (value := mapping(one.get("properties")).get(name))), "")
+    policies = (mapping(each) for document, each in cluster.documents.items() if document.startswith(_POLICIES))
+    return next((str(value) for policy in policies if (value := mapping(policy.get("properties")).get(name))), "")
 
 
 def _strays(answer: EstateAnswer) -> Iterator[StraySubscription]:
@@ -286,7 +286,7 @@ def _ledgers(cluster: NodeAnswer) -> Iterator[LedgerPlacement]:
         if isinstance(ledgers, list) and ledgers:
             ensembles = ENSEMBLES.findall(str(mapping(ledgers[-1]).get("metadata", "")))
             if ensembles:
-                bookies = tuple(one.strip() for one in ensembles[-1].split(",") if one.strip())
+                bookies = tuple(each.strip() for each in ensembles[-1].split(",") if each.strip())
                 yield LedgerPlacement(name.removeprefix(_LEDGERS), bookies)
 
 
@@ -299,7 +299,7 @@ def _offload_errors(cluster: NodeAnswer) -> Iterator[tuple[str, str]]:
 
 # ---------------------------------------------------------------- documents
 def _each(answers: Iterable[NodeAnswer], document: str) -> Iterator[Any]:
-    return (one.documents[document] for one in answers if document in one.documents)
+    return (answer.documents[document] for answer in answers if document in answer.documents)
 
 
 def mapping(value: Any) -> Mapping[str, Any]:

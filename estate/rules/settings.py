@@ -58,8 +58,8 @@ _BEST = {**BROKER_DETECTION, **BROKER_FIXED, "bookkeeperClientQuarantineRatio": 
 def wrong_settings(estate: Estate) -> Iterator[Finding]:
     """Report settings of the table, one finding for each with the brokers that have it wrong."""
     for name, check in _CHECKS.items():
-        asked = [one for one in estate.brokers if name in one.settings and check.matters(estate, one)]
-        wrong = [one for one in asked if not check.is_good(one.settings[name])]
+        asked = [broker for broker in estate.brokers if name in broker.settings and check.matters(estate, broker)]
+        wrong = [each for each in asked if not check.is_good(each.settings[name])]
         if wrong:
             yield warn(
                 f"{name} of {_names(wrong, estate)}",
@@ -71,11 +71,11 @@ def wrong_settings(estate: Estate) -> Iterator[Finding]:
 
 def network_speed(estate: Estate) -> Iterator[Finding]:
     unknown = [
-        one
-        for one in estate.brokers
-        if one.network_in is not None
-        and one.network_in.limit <= 0
-        and not _set(one.settings.get("loadBalancerOverrideBrokerNicSpeedGbps", ""))
+        broker
+        for broker in estate.brokers
+        if broker.network_in is not None
+        and broker.network_in.limit <= 0
+        and not _set(broker.settings.get("loadBalancerOverrideBrokerNicSpeedGbps", ""))
     ]
     if unknown and len(estate.brokers) > 1:
         limit = unknown[0].network_in.limit if unknown[0].network_in else 0.0
@@ -94,7 +94,7 @@ def _set(value: str) -> bool:
 
 def load_manager(estate: Estate) -> Iterator[Finding]:
     """Report which load manager runs, and strategies that do not fit together."""
-    kinds = sorted({one.manager for one in estate.brokers if one.manager is not None})
+    kinds = sorted({broker.manager for broker in estate.brokers if broker.manager is not None})
     if len(estate.brokers) < 2 or not kinds:
         return
     named = ", ".join(kinds)
@@ -113,7 +113,7 @@ def _manager_finding(what: str, reason: str) -> Finding:
 
 
 def _strategies(estate: Estate) -> Iterator[Finding]:
-    settings = next((one.settings for one in estate.brokers if one.settings), {})
+    settings = next((broker.settings for broker in estate.brokers if broker.settings), {})
     shedder, placement = (
         settings.get(name, "").rpartition(".")[2]
         for name in ("loadBalancerLoadSheddingStrategy", "loadBalancerLoadPlacementStrategy")
@@ -136,16 +136,18 @@ def _strategies(estate: Estate) -> Iterator[Finding]:
 
 def differing(estate: Estate) -> Iterator[Finding]:
     """Report settings whose values differ between brokers, apart from those that each has for itself."""
-    asked = [one for one in estate.brokers if one.settings]
+    asked = [broker for broker in estate.brokers if broker.settings]
     if len(asked) < 2:
         return
-    names = sorted(set.intersection(*({*one.settings} for one in asked)))
+    names = sorted(set.intersection(*({*each.settings} for each in asked)))
     different = [
-        name for name in names if not name.startswith(_OF_ONE_BROKER) and len({one.settings[name] for one in asked}) > 1
+        name
+        for name in names
+        if not name.startswith(_OF_ONE_BROKER) and len({each.settings[name] for each in asked}) > 1
     ]
     if different:
         shown = "; ".join(
-            f"{name}: " + ", ".join(f"{one.settings[name] or 'empty'} at {one.name}" for one in asked)
+            f"{name}: " + ", ".join(f"{each.settings[name] or 'empty'} at {each.name}" for each in asked)
             for name in different[:_SHOWN_DIFFERENCES]
         )
         yield warn(
@@ -159,4 +161,4 @@ def differing(estate: Estate) -> Iterator[Finding]:
 def _names(brokers: list[BrokerLoad], estate: Estate) -> str:
     if len(brokers) == len(estate.brokers) > 1:
         return "all brokers"
-    return ", ".join(f"broker {one.name}" for one in brokers)
+    return ", ".join(f"broker {broker.name}" for broker in brokers)

@@ -117,11 +117,11 @@ def judge(
     carried out; if not, the records do not have it.
     """
     elapsed_ms = min(max(0.0, elapsed_ms), settings.longest_look_ms)
-    look = [one for one in look if one.kind not in unseen]
-    looked = {one.key: one for one in look}
-    slow = {one.key for one in look if is_slow(one, look, settings)}
-    known = {one.key: nodes.get(one.key) or NodeRecord(kind=one.kind, name=one.name) for one in look}
-    after = {key: _observed(known[key], one, elapsed_ms, settings, slow) for key, one in looked.items()}
+    look = [each for each in look if each.kind not in unseen]
+    looked = {each.key: each for each in look}
+    slow = {each.key for each in look if is_slow(each, look, settings)}
+    known = {each.key: nodes.get(each.key) or NodeRecord(kind=each.kind, name=each.name) for each in look}
+    after = {key: _observed(known[key], each, elapsed_ms, settings, slow) for key, each in looked.items()}
     after |= dict(_not_listed((node for key, node in nodes.items() if key not in looked), elapsed_ms, unseen))
     changed = [
         f"{node.kind} {node.name} is {node.state}, was {nodes[key].state}"
@@ -153,31 +153,31 @@ def carried_out(
 
 
 # ---------------------------------------------------------------- one node
-def is_slow(one: NodeLook, look: Iterable[NodeLook], settings: JudgeSettings) -> bool:
-    """Return whether a node is slow in one look: above the limit, and above a multiple of its peers' median."""
-    peers = [other.p99_ms for other in look if other.kind is one.kind and other.name != one.name]
+def is_slow(look: NodeLook, looks: Iterable[NodeLook], settings: JudgeSettings) -> bool:
+    """Return whether a node is slow in one looks: above the limit, and above a multiple of its peers' median."""
+    peers = [other.p99_ms for other in looks if other.kind is look.kind and other.name != look.name]
     known = [p99 for p99 in peers if p99 is not None and not isnan(p99)]
-    if not one.present or one.p99_ms is None or isnan(one.p99_ms) or not known:
+    if not look.present or look.p99_ms is None or isnan(look.p99_ms) or not known:
         return False
-    return one.p99_ms > settings.slow_ms and one.p99_ms > settings.slow_ratio * median(known)
+    return look.p99_ms > settings.slow_ms and look.p99_ms > settings.slow_ratio * median(known)
 
 
 def _observed(
-    node: NodeRecord, one: NodeLook, elapsed_ms: float, settings: JudgeSettings, slow: AbstractSet[str]
+    node: NodeRecord, look: NodeLook, elapsed_ms: float, settings: JudgeSettings, slow: AbstractSet[str]
 ) -> NodeRecord:
-    if not one.present:
+    if not look.present:
         return _vanished(node)
     if node.state == "gone":
         node = _with_old_figures(node.after("appear"), settings)
     if node.state == "joining":
-        return _arrived(node, one)
-    node = _settled(node, one, settings)
+        return _arrived(node, look)
+    node = _settled(node, look, settings)
     if node.out_of_service:
-        return msgspec.structs.replace(node, well_ms=node.well_ms + elapsed_ms if one.well else 0.0)
+        return msgspec.structs.replace(node, well_ms=node.well_ms + elapsed_ms if look.well else 0.0)
     if node.stale_ms > 0:
         return msgspec.structs.replace(node, stale_ms=max(0.0, node.stale_ms - elapsed_ms))
     node = msgspec.structs.replace(node, probation_ms=max(0.0, node.probation_ms - elapsed_ms))
-    return _counted(node, one, settings, is_slow=one.key in slow)
+    return _counted(node, look, settings, is_slow=look.key in slow)
 
 
 def _not_listed(
@@ -199,28 +199,28 @@ def _vanished(node: NodeRecord) -> NodeRecord:
     return msgspec.structs.replace(node.after("vanish"), probation_ms=probation_ms, intent=Intent.NONE)
 
 
-def _arrived(node: NodeRecord, one: NodeLook) -> NodeRecord:
-    if one.kind is NodeKind.BROKER or one.in_service:
+def _arrived(node: NodeRecord, look: NodeLook) -> NodeRecord:
+    if look.kind is NodeKind.BROKER or look.in_service:
         return msgspec.structs.replace(node.after("serve"), by_guard=False)
     return node.after("isolate")
 
 
-def _settled(node: NodeRecord, one: NodeLook, settings: JudgeSettings) -> NodeRecord:
+def _settled(node: NodeRecord, look: NodeLook, settings: JudgeSettings) -> NodeRecord:
     """Follow what a bookie shows: a command whose end is not known, or a change that somebody else made.
 
     What a broker shows decides nothing: it may have no bundle by chance, and Pulsar may give it some at any time.
     """
     if node.kind is NodeKind.BOOKIE:
-        if not one.in_service and not node.out_of_service:
+        if not look.in_service and not node.out_of_service:
             node = _isolated(node, settings) if node.by_guard else node.after("isolate")
-        elif one.in_service and node.out_of_service:
+        elif look.in_service and node.out_of_service:
             node = _back(node, "return", settings)
     return msgspec.structs.replace(node, intent=Intent.NONE)
 
 
-def _counted(node: NodeRecord, one: NodeLook, settings: JudgeSettings, *, is_slow: bool) -> NodeRecord:
+def _counted(node: NodeRecord, look: NodeLook, settings: JudgeSettings, *, is_slow: bool) -> NodeRecord:
     """Count looks in a row. A look without traffic says nothing, and counts neither way."""
-    if one.p99_ms is None or isnan(one.p99_ms):
+    if look.p99_ms is None or isnan(look.p99_ms):
         return node
     slow_looks = node.slow_looks + 1 if is_slow else 0
     well_looks = 0 if is_slow else node.well_looks + 1
@@ -258,7 +258,7 @@ def _with_old_figures(node: NodeRecord, settings: JudgeSettings) -> NodeRecord:
 def _shared_causes(look: Sequence[NodeLook], settings: JudgeSettings) -> Iterator[str]:
     """Say that more than a third of the nodes of a kind are above the limit, though none is slow beside its peers."""
     for kind in NodeKind:
-        times = [one.p99_ms for one in look if one.kind is kind and one.present and one.p99_ms is not None]
+        times = [each.p99_ms for each in look if each.kind is kind and each.present and each.p99_ms is not None]
         above = sum(p99 > settings.slow_ms for p99 in times)
         if 3 * above > len(times):
             yield f"{above} of {len(times)} {kind}s are above {settings.slow_ms:g} ms: they share a cause"
@@ -297,7 +297,7 @@ def _next_of_isolated(node: NodeRecord, looked: Mapping[str, NodeLook], budget: 
         return _release(node, f"its probes were well for {node.well_ms / 1000:,.0f} s")
     if node.kind is NodeKind.BROKER:
         return _isolation(node, "Pulsar gave it bundles again") if looked[node.key].in_service else None
-    left = sum(one.in_service and one.present for one in looked.values() if one.kind is NodeKind.BOOKIE)
+    left = sum(each.in_service and each.present for each in looked.values() if each.kind is NodeKind.BOOKIE)
     if budget.bookies is not None and not budget.uncounted and left < budget.bookies:
         return _release(node, f"only {left} writable bookies are left of at least {budget.bookies}")
     return None
@@ -327,16 +327,16 @@ def _refusal(
     out = next((other for other in nodes.values() if other.out_of_service), None)
     if out is not None:
         return f"{out.kind} {out.name} is {out.state}, and one node at a time is enough"
-    peers = [one for one in looked.values() if one.kind is node.kind and one.present]
-    slow_peers = sum(one.key in slow for one in peers)
+    peers = [each for each in looked.values() if each.kind is node.kind and each.present]
+    slow_peers = sum(peer.key in slow for peer in peers)
     if 3 * slow_peers > len(peers):
         return f"{slow_peers} of {len(peers)} are slow, which has a cause that they share"
     if node.kind is NodeKind.BROKER:
-        left = sum(one.well for one in peers if one.name != node.name)
+        left = sum(peer.well for peer in peers if peer.name != node.name)
         return "" if left >= budget.brokers else f"{left} brokers would be left of at least {budget.brokers}"
     if budget.uncounted:
         return budget.uncounted
     if budget.bookies is None:
         return "the ensemble sizes of the namespaces are not known"
-    left = sum(one.in_service for one in peers) - 1
+    left = sum(peer.in_service for peer in peers) - 1
     return "" if left >= budget.bookies else f"{left} writable bookies would be left of at least {budget.bookies}"

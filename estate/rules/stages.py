@@ -45,14 +45,14 @@ def stages_of(estate: Estate, service: Iterable[ServiceStage] = ()) -> list[Stag
     """
     top = [*_broker(estate), *_bookie(estate)]
     measured = list(service)
-    workers = [one for name, meaning in SERVICE_STAGES.items() for one in _worst_worker(name, meaning, measured)]
+    workers = [each for name, meaning in SERVICE_STAGES.items() for each in _worst_worker(name, meaning, measured)]
     parts = list(_parts(estate))
-    whole = sum(one.p99_ms or 0.0 for one in (*top, *workers))
-    return [*(_with_share(one, whole) for one in top), *parts, *(_with_share(one, whole) for one in workers)]
+    whole = sum(each.p99_ms or 0.0 for each in (*top, *workers))
+    return [*(_with_share(each, whole) for each in top), *parts, *(_with_share(worker, whole) for worker in workers)]
 
 
 def _broker(estate: Estate) -> Iterator[StageTime]:
-    known = [one for one in estate.brokers if one.publish_p99_ms is not None]
+    known = [broker for broker in estate.brokers if broker.publish_p99_ms is not None]
     if not known:
         return
     worst = max(known, key=_own_ms)
@@ -65,9 +65,9 @@ def _own_ms(broker: BrokerLoad) -> float:
 
 
 def _bookie(estate: Estate) -> Iterator[StageTime]:
-    known = [one for one in estate.bookies if one.broker_p99_ms is not None]
+    known = [bookie for bookie in estate.bookies if bookie.broker_p99_ms is not None]
     if known:
-        worst = max(known, key=lambda one: one.broker_p99_ms or 0.0)
+        worst = max(known, key=lambda each: each.broker_p99_ms or 0.0)
         yield StageTime(
             stage=f"stored by bookie {worst.name}",
             p50_ms=worst.write_p50_ms,
@@ -84,18 +84,20 @@ def _parts(estate: Estate) -> Iterator[StageTime]:
         "… sync of the journal": "fsync_p99_ms",
     }
     for stage, field in parts.items():
-        times = [(getattr(one, field), one.name) for one in estate.bookies if getattr(one, field) is not None]
+        times = [
+            (getattr(bookie, field), bookie.name) for bookie in estate.bookies if getattr(bookie, field) is not None
+        ]
         if times:
             p99_ms, name = max(times)
             yield StageTime(stage=stage, p99_ms=p99_ms, worst=name)
 
 
 def _worst_worker(name: str, meaning: str, measured: Iterable[ServiceStage]) -> Iterator[StageTime]:
-    of_stage = [one for one in measured if one.stage == name]
+    of_stage = [each for each in measured if each.stage == name]
     if of_stage:
-        worst = max(of_stage, key=lambda one: one.p99_ms)
+        worst = max(of_stage, key=lambda each: each.p99_ms)
         yield StageTime(stage=meaning, p50_ms=worst.p50_ms, p99_ms=worst.p99_ms, worst=worst.worker)
 
 
-def _with_share(one: StageTime, whole: float) -> StageTime:
-    return replace(one, share=None if one.p99_ms is None or whole <= 0 else one.p99_ms / whole)
+def _with_share(time: StageTime, whole: float) -> StageTime:
+    return replace(time, share=None if time.p99_ms is None or whole <= 0 else time.p99_ms / whole)

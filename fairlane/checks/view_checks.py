@@ -46,11 +46,11 @@ def view_findings(settings: Settings) -> Iterator[Finding]:
             yield from unrecorded_findings(beats)
             registry = Registry(view)
             idle = registry.tasks.live(IDLE_TASK)
-            yield from channel_findings(beats, [one.task for one in idle])
+            yield from channel_findings(beats, [each.task for each in idle])
             settings_now = registry.service.globals()
             yield from stuck_findings(beats, idle, settings_now)
             yield from lacking_findings(idle)
-            yield from flow_findings(settings_now, [one.task for one in idle])
+            yield from flow_findings(settings_now, [each.task for each in idle])
             yield from skipped_findings(SkippedRecords(view).by_topic(settings.pulsar.outcome_partitions))
             counters = view.stats()
             yield letter_finding(counters)
@@ -123,16 +123,16 @@ def stuck_findings(
 ) -> Iterator[Finding]:
     """Yield a warning if tasks with open targets make no progress and nothing explains why."""
     served = Served.by(beats)
-    stuck = [one for one in tasks if one.is_stuck(served, settings)]
+    stuck = [idle for idle in tasks if idle.is_stuck(served, settings)]
     if not stuck:
         return
-    shown = listed([one.task.id for one in stuck], _SHOWN_TASKS)
-    pending = sum(one.task.targets.pending for one in stuck)
+    shown = listed([each.task.id for each in stuck], _SHOWN_TASKS)
+    pending = sum(each.task.targets.pending for each in stuck)
     number = "1 task cannot end by itself" if len(stuck) == 1 else f"{len(stuck):,} tasks cannot end by themselves"
     yield Finding(
         "warn",
         f"{number}: {pending:,} targets have no outcome, and nothing has happened "
-        f"for {duration(min(one.idle_ms for one in stuck) / 1000)} or longer ({shown})",
+        f"for {duration(min(each.idle_ms for each in stuck) / 1000)} or longer ({shown})",
         'See "A task cannot end" in docs/how-to/tasks.md for the cause. `fairlane task close ID --reason TEXT` ends a '
         "task as failed.",
     )
@@ -140,15 +140,15 @@ def stuck_findings(
 
 def lacking_findings(tasks: Iterable[IdleTask]) -> Iterator[Finding]:
     """Yield a warning for each task with an envelope that lacks a target without an outcome."""
-    for one in tasks:
-        if one.lacking:
-            writer, sequence, attempt = one.lacking.rsplit(":", 2)
+    for idle in tasks:
+        if idle.lacking:
+            writer, sequence, attempt = idle.lacking.rsplit(":", 2)
             yield Finding(
                 "warn",
-                f"envelope {sequence} of writer {writer} of task {one.task.id}, round {attempt}, lacks a target that "
+                f"envelope {sequence} of writer {writer} of task {idle.task.id}, round {attempt}, lacks a target that "
                 "has no outcome; it is neither sent nor acknowledged",
                 "See `fairlane registry status`: if an outcome topic is not read to its end, this ends with it. If it "
-                f"stays, `fairlane task close {one.task.id} --reason TEXT` ends the task, and please report a defect.",
+                f"stays, `fairlane task close {idle.task.id} --reason TEXT` ends the task, and please report a defect.",
             )
 
 

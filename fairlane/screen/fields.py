@@ -78,7 +78,7 @@ def form_of(name: str) -> Form:
     """Return the format of a field's values. `name`: `outer.inner` for a nested field."""
     *outer, name = name.split(".")
     if PLAIN.intersection(outer):
-        return _FORMS[next(one for one in outer if one in PLAIN)]
+        return _FORMS[next(each for each in outer if each in PLAIN)]
     if name in MOMENTS:
         return _numeric(local_moment)
     if name.endswith("_ms"):

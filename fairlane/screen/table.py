@@ -122,7 +122,7 @@ def table_of(
     more: str = "",
 ) -> RenderableType:
     """Return a table of the rows' fields, each in the format of its name. `more`: a line below it."""
-    rows, made = list(rows), [one if isinstance(one, Column) else Column(one) for one in columns]
+    rows, made = list(rows), [each if isinstance(each, Column) else Column(each) for each in columns]
     cells = [[_cell(row.get(column.name), column) for column in made] for row in rows]
     heads = []
     for index, column in enumerate(made):

@@ -259,11 +259,11 @@ def standing_lanes(topics: Topics) -> list[LaneInfo]:
     return shared + retry
 
 
-def _same(one: LanesChanged, other: LanesChanged) -> bool:
+def _same(changed: LanesChanged, other: LanesChanged) -> bool:
     """Return whether nothing has changed. A lane described by a new object is to be unparked."""
     return (
-        len(one.lanes) == len(other.lanes)
-        and all(a is b for a, b in zip(one.lanes, other.lanes, strict=True))
-        and one.overrides == other.overrides
-        and one.waiting == other.waiting
+        len(changed.lanes) == len(other.lanes)
+        and all(a is b for a, b in zip(changed.lanes, other.lanes, strict=True))
+        and changed.overrides == other.overrides
+        and changed.waiting == other.waiting
     )

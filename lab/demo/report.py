@@ -57,7 +57,7 @@ class ShareMeter:
 
 def _sent(sample: Sample) -> Counter[tuple[str, str]]:
     """Return the targets sent, by worker and tier."""
-    return Counter({(one.id, tier): stats.sent for one in sample.workers for tier, stats in one.tiers.items()})
+    return Counter({(worker.id, tier): stats.sent for worker in sample.workers for tier, stats in worker.tiers.items()})
 
 
 def _all_backlogged(sample: Sample) -> bool:

@@ -58,7 +58,9 @@ def _accepted(site: FakeSite, request: Request) -> Reply:
 def _payloads(site: FakeSite, request: Request) -> Reply:
     """The last pushes, the newest first: all that are kept, or those of a target."""
     [target] = parse_qs(urlsplit(request.path).query).get("target", [""])[-1:]
-    return json_reply(200, [one.shown() for one in reversed(site.payloads) if not target or one.is_for(target)])
+    return json_reply(
+        200, [payload.shown() for payload in reversed(site.payloads) if not target or payload.is_for(target)]
+    )
 
 
 def _judge(site: FakeSite, request: Request) -> Reply:

@@ -100,11 +100,11 @@ def _unsigned(
 
 def _addresses(host: str) -> x509.SubjectAlternativeName:
     names: list[x509.GeneralName] = [x509.DNSName("localhost")]
-    for one in dict.fromkeys(("127.0.0.1", "::1", host)):
+    for address in dict.fromkeys(("127.0.0.1", "::1", host)):
         try:
-            names.append(x509.IPAddress(ip_address(one)))
+            names.append(x509.IPAddress(ip_address(address)))
         except ValueError:
-            names.append(x509.DNSName(one))
+            names.append(x509.DNSName(address))
     return x509.SubjectAlternativeName(names)
 
 

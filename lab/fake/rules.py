@@ -100,10 +100,10 @@ def read_rules(values: Any, table: VerdictTable) -> FakeRules:
         raise InvalidInput(f"The rules are wrong: {error}.", f"The fields are: {known}.") from error
     if rules.latency_ms[0] > rules.latency_ms[1]:
         raise InvalidInput("latency_ms has its minimum above its maximum.", "Write [minimum, maximum].")
-    for number, one in enumerate(rules.answers):
-        if row_of(one, table) is UNKNOWN_ANSWER:
+    for number, each in enumerate(rules.answers):
+        if row_of(each, table) is UNKNOWN_ANSWER:
             raise InvalidInput(
-                f"answers[{number}] is no answer of this provider: {one.status} {one.code}".rstrip() + ".",
+                f"answers[{number}] is no answer of this provider: {each.status} {each.code}".rstrip() + ".",
                 f"Its answers are: {', '.join(_name(row) for row in table.rows)}.",
             )
     return rules

@@ -69,8 +69,8 @@ class Choice:
         self._salt = seed.to_bytes(8, "big", signed=True)
         self._left = {index: rule.times for index, rule in enumerate(rules.answers) if rule.times is not None}
         indexed = list(enumerate(rules.answers))
-        self._lasting = [one for one in indexed if row_of(one[1], table).effect in _LASTING]
-        self._passing = [one for one in indexed if row_of(one[1], table).effect not in _LASTING]
+        self._lasting = [each for each in indexed if row_of(each[1], table).effect in _LASTING]
+        self._passing = [each for each in indexed if row_of(each[1], table).effect not in _LASTING]
 
     def answer_for(self, target: str) -> AnswerRule | None:
         """Return the rule for a request; None: it is taken."""

@@ -170,7 +170,7 @@ class MemoryLanes:
         now_s = self._clock.monotonic_s()
         taken, empty = self._broker.take(self, lane, max_targets)
         self._armed[lane] = empty
-        return [Delivery(one.envelope, one, now_s, one.envelope.damage) for one in taken], empty
+        return [Delivery(each.envelope, each, now_s, each.envelope.damage) for each in taken], empty
 
     def ack(self, lane: str, deliveries: Sequence[Delivery]) -> None:
         if lane in self._armed:

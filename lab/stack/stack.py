@@ -263,7 +263,7 @@ def _fresh_servers(now: EstateState | None, before: EstateState | None) -> Estat
     if now is None:
         return None
     old = {} if before is None else before.servers
-    return now.model_copy(update={"servers": {name: one for name, one in now.servers.items() if name not in old}})
+    return now.model_copy(update={"servers": {name: each for name, each in now.servers.items() if name not in old}})
 
 
 def _server_status(server: ServerState | None) -> dict[str, Any]:

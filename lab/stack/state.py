@@ -47,7 +47,7 @@ class EstateState(BaseModel, frozen=True):
 
     def living(self) -> "EstateState":
         """Return the state without servers that have ended."""
-        return self.model_copy(update={"servers": {name: one for name, one in self.servers.items() if one.alive}})
+        return self.model_copy(update={"servers": {name: each for name, each in self.servers.items() if each.alive}})
 
     def with_server(self, name: str, server: ServerState) -> "EstateState":
         return self.model_copy(update={"servers": {**self.servers, name: server}})

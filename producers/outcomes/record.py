@@ -85,21 +85,23 @@ def group_by_reason(records: Iterable[TargetRecord]) -> list[ReasonGroup]:
     """Return the number of targets by task, reason and state; the latest task first, the most frequent reason first."""
     groups: dict[tuple[str, ...], ReasonGroup] = {}
     latest: dict[str, int] = {}
-    for one in records:
-        group = groups.get(_kind_of(one)) or _empty_group(one)
-        groups[_kind_of(one)] = msgspec.structs.replace(
+    for record in records:
+        group = groups.get(_kind_of(record)) or _empty_group(record)
+        groups[_kind_of(record)] = msgspec.structs.replace(
             group,
             count=group.count + 1,
-            first_ms=min(group.first_ms, one.at_ms),
-            last_ms=max(group.last_ms, one.at_ms),
+            first_ms=min(group.first_ms, record.at_ms),
+            last_ms=max(group.last_ms, record.at_ms),
         )
-        latest[one.task] = max(latest.get(one.task, 0), one.at_ms)
+        latest[record.task] = max(latest.get(record.task, 0), record.at_ms)
     return sorted(groups.values(), key=lambda group: (-latest[group.task], group.task, -group.count))
 
 
-def _empty_group(one: TargetRecord) -> ReasonGroup:
-    kind = {name: getattr(one, name) for name in TargetKind.__struct_fields__}
-    return ReasonGroup(**kind, count=0, example=one.target or one.lane, first_ms=one.at_ms, last_ms=one.at_ms)
+def _empty_group(record: TargetRecord) -> ReasonGroup:
+    kind = {name: getattr(record, name) for name in TargetKind.__struct_fields__}
+    return ReasonGroup(
+        **kind, count=0, example=record.target or record.lane, first_ms=record.at_ms, last_ms=record.at_ms
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,14 +136,14 @@ class TargetFilter:
         """Return `since` as wall time in ms; 0 for none."""
         return 0 if self.since is None else int(self.since.timestamp() * 1000)
 
-    def takes(self, one: TargetRecord) -> bool:
+    def takes(self, record: TargetRecord) -> bool:
         """Return whether a target matches."""
         return (
-            self.task in (None, one.task)
-            and self.app in (None, one.app)
-            and self.channel in (None, one.channel)
-            and not (self.without_task and one.task)
-            and (self.error is None or self.error.casefold() in one.reason.casefold())
-            and one.at_ms >= self.since_ms
-            and (self.until is None or one.at_ms < self.until.timestamp() * 1000)
+            self.task in (None, record.task)
+            and self.app in (None, record.app)
+            and self.channel in (None, record.channel)
+            and not (self.without_task and record.task)
+            and (self.error is None or self.error.casefold() in record.reason.casefold())
+            and record.at_ms >= self.since_ms
+            and (self.until is None or record.at_ms < self.until.timestamp() * 1000)
         )

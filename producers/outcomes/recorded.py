@@ -45,11 +45,11 @@ def failures(
     for letter in letters:
         yield from (target_of(letter, index) for index in range(len(letter.targets)))
     seen = set[TargetKey]()
-    reported = (one for record in records if record.task == task for one in invalid_in(record))
-    while len(seen) != invalid and (one := next(reported, None)) is not None:
-        if one.key not in seen:
-            seen.add(one.key)
-            yield one
+    reported = (each for record in records if record.task == task for each in invalid_in(record))
+    while len(seen) != invalid and (each := next(reported, None)) is not None:
+        if each.key not in seen:
+            seen.add(each.key)
+            yield each
 
 
 def invalid_targets(
@@ -69,7 +69,7 @@ def invalid_targets(
 def invalid_in(record: Outcomes) -> Iterator[TargetRecord]:
     """Yield the invalid targets that the record names."""
     if record.named:
-        yield from (one for one in _targets(record, (_INVALID,)) if one.target)
+        yield from (target for target in _targets(record, (_INVALID,)) if target.target)
 
 
 def latest(targets: Iterable[TargetRecord]) -> Iterator[TargetRecord]:
@@ -84,7 +84,7 @@ def latest(targets: Iterable[TargetRecord]) -> Iterator[TargetRecord]:
         file.executemany(
             "INSERT INTO dead VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE "
             "SET died = excluded.died, row = excluded.row WHERE excluded.died > died",
-            ((one.app, one.channel, one.target, one.died_ms, _encode(one)) for one in targets),
+            ((target.app, target.channel, target.target, target.died_ms, _encode(target)) for target in targets),
         )
         for (row,) in file.execute("SELECT row FROM dead"):
             yield _decode(row)
@@ -93,12 +93,12 @@ def latest(targets: Iterable[TargetRecord]) -> Iterator[TargetRecord]:
 # ------------------------------------------------------------------ one record
 def _targets(record: Outcomes, codes: Collection[int] = _FINAL, address: object = None) -> Iterator[TargetRecord]:
     """Yield the targets of a record with one of these outcomes; with an address, only those that it names so."""
-    named = {_envelope(one): one for one in record.named if address is None or address in one.targets}
-    ids = {_envelope(one): one for one in record.provider_ids}
+    named = {_envelope(each): each for each in record.named if address is None or address in each.targets}
+    ids = {_envelope(provider_id): provider_id for provider_id in record.provider_ids}
     for envelope, outcomes_by_position in _envelopes(record, codes):
         if address is None or envelope in named:
             found = _of_envelope(record, envelope, outcomes_by_position, named.get(envelope), ids.get(envelope))
-            yield from (one for one in found if address in (None, one.target))
+            yield from (each for each in found if address in (None, each.target))
 
 
 def _envelope(part: Mixed | Named | ProviderIds) -> _Envelope:

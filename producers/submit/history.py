@@ -50,7 +50,7 @@ class KnownSubmissions:
 
     def stored_flows(self) -> Mapping[str, FlowPause]:
         """Return the last entry of each flow as the control topic has it. Raises Unreachable if Pulsar is gone."""
-        changes = {position: one for position, one in self._stored_records() if isinstance(one, GlobalChange)}
+        changes = {position: each for position, each in self._stored_records() if isinstance(each, GlobalChange)}
         settings = settings_of({change.field: change.value for _, change in sorted(changes.items(), key=itemgetter(0))})
         return {setting.name: setting.value for setting in settings if setting.kind == FLOW_PAUSED}
 

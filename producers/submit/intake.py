@@ -131,8 +131,8 @@ class Intake:
     def _bursts(self, audience: Iterable[object], unit: int) -> Iterator[Iterable[object]]:
         """Yield items one by one up to the first good target, then up to whole envelopes, then the rest."""
         items, count = iter(audience), 0
-        while not self._any and (one := list(islice(items, 1))):
-            yield one
+        while not self._any and (each := list(islice(items, 1))):
+            yield each
             count += 1
         yield islice(items, -count % unit)
         yield items

@@ -38,7 +38,7 @@ def submit_many(
     FairlaneError.
     """
 
-    def one(task: PushTask, targets: A) -> Submitted[H]:
+    def submitted(task: PushTask, targets: A) -> Submitted[H]:
         try:
             return Submitted(task, submit(task, targets))
         except FairlaneError as error:
@@ -48,7 +48,7 @@ def submit_many(
         running: deque[Future[Submitted[H]]] = deque()
         try:
             for task, targets in submissions:
-                running.append(pool.submit(one, task, targets))
+                running.append(pool.submit(submitted, task, targets))
                 while running and (running[0].done() or len(running) >= _AHEAD * concurrency):
                     yield running.popleft().result()
             while running:

@@ -61,4 +61,4 @@ def mixed(parts: list[tuple[dict[str, float], float]]) -> dict[str, float]:
     for part, weight in parts:
         for group, share in part.items():
             sums[group] = sums.get(group, 0.0) + share * weight
-    return {group: share / total for group, share in sorted(sums.items(), key=lambda one: -one[1])} if total else {}
+    return {group: share / total for group, share in sorted(sums.items(), key=lambda each: -each[1])} if total else {}

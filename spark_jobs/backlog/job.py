@@ -184,7 +184,7 @@ class _Maker:
             done_at_capacity_s=self._done_at_capacity_s.get(row["task"]),
             held_back=self._held_back(row),
             why={cause: ms for cause, ms in (row["spent"] or {}).items() if ms > 0},
-            waits=waits_of(one for one in journal.tasks if one["task"] == row["task"]) if journal else None,
+            waits=waits_of(each for each in journal.tasks if each["task"] == row["task"]) if journal else None,
             **{name: row[name] for name in _OF_TASK},
         )
 
@@ -201,8 +201,8 @@ class _Maker:
             for row in self.facts.live
             if row["grew"]
         ]
-        growths = sorted([*tasks, *grown_of(self.facts)], key=lambda one: (-one.grew, one.dimension, one.name))
-        return [one for one in growths if one.grew > 0][: self.options.top]
+        growths = sorted([*tasks, *grown_of(self.facts)], key=lambda each: (-each.grew, each.dimension, each.name))
+        return [growth for growth in growths if growth.grew > 0][: self.options.top]
 
     def shares(self) -> list[Share]:
         """Return the shares in every pool that has a cap, and in the total."""

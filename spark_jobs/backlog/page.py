@@ -64,15 +64,15 @@ def sections(report: BacklogReport) -> list[Section]:
     """Return the sections: a title and rows each."""
     asked = report.service.asked_capacity
     waits = [
-        {"task": one.task, "app": one.app, "tier": one.tier, **_waits(one.waits)}
-        for one in report.tasks
-        if one.waits is not None
+        {"task": task.task, "app": task.app, "tier": task.tier, **_waits(task.waits)}
+        for task in report.tasks
+        if task.waits is not None
     ]
     return [
-        ("Tiers", [_group(one, asked) for one in report.tiers]),
-        ("Apps", [_group(one, asked) for one in report.apps]),
-        ("Channels", [_group(one, asked) for one in report.channels]),
-        ("Tasks with the largest backlog", [_task(one, asked) for one in report.tasks]),
+        ("Tiers", [_group(tier, asked) for tier in report.tiers]),
+        ("Apps", [_group(app, asked) for app in report.apps]),
+        ("Channels", [_group(channel, asked) for channel in report.channels]),
+        ("Tasks with the largest backlog", [_task(task, asked) for task in report.tasks]),
         ("Waits of these tasks", waits),
         ("By age", _ages(report)),
         ("What holds it back", _causes(report)),
@@ -156,44 +156,44 @@ def _causes(report: BacklogReport) -> list[Row]:
 def _grew(report: BacklogReport) -> list[Row]:
     return [
         {
-            "what": one.dimension,
-            "name": one.name,
-            "grew by": f"{one.grew:,}",
-            "to": f"{one.backlog:,}",
-            "since": moment(one.since_ms),
+            "what": each.dimension,
+            "name": each.name,
+            "grew by": f"{each.grew:,}",
+            "to": f"{each.backlog:,}",
+            "since": moment(each.since_ms),
         }
-        for one in report.grew
+        for each in report.grew
     ]
 
 
 def _shares(report: BacklogReport) -> list[Row]:
     return [
         {
-            "pool": one.pool,
-            "tier": one.tier,
-            "cap/s": f"{one.cap:,}" if one.cap else NOTHING,
-            "backlog": f"{one.backlog:,}",
-            "wanted": f"{one.wanted:.1%}",
-            "got": f"{one.got:.1%}",
-            "sent": f"{one.done:,}",
+            "pool": share.pool,
+            "tier": share.tier,
+            "cap/s": f"{share.cap:,}" if share.cap else NOTHING,
+            "backlog": f"{share.backlog:,}",
+            "wanted": f"{share.wanted:.1%}",
+            "got": f"{share.got:.1%}",
+            "sent": f"{share.done:,}",
         }
-        for one in report.shares
-        if one.backlog or one.done
+        for share in report.shares
+        if share.backlog or share.done
     ]
 
 
 def _skewed(report: BacklogReport) -> list[Row]:
     return [
         {
-            "lane": one.lane.removeprefix("persistent://"),
-            "entries": f"{one.entries:,}",
-            "partitions": f"{one.partitions:,}",
-            "fullest": f"{one.partition}",
-            "holds": f"{one.most:,}",
-            "times the mean": f"{one.times:.1f}",
-            "workers at least": f"{one.consumers:,}",
+            "lane": each.lane.removeprefix("persistent://"),
+            "entries": f"{each.entries:,}",
+            "partitions": f"{each.partitions:,}",
+            "fullest": f"{each.partition}",
+            "holds": f"{each.most:,}",
+            "times the mean": f"{each.times:.1f}",
+            "workers at least": f"{each.consumers:,}",
         }
-        for one in report.skewed
+        for each in report.skewed
     ]
 
 

@@ -142,7 +142,7 @@ def waits(report: BacklogReport) -> str:
     names = [(app, index) for index, app in enumerate(series.waits_p95_s)]
     body += [*legend(names, "95 % waited no longer"), *frame.time_axis()]
     now = {group.name: group.waits for group in report.apps if group.waits is not None}
-    summary = "; ".join(f"{app} {span(one.p95_s)}" for app, one in now.items() if one.done)
+    summary = "; ".join(f"{app} {span(each.p95_s)}" for app, each in now.items() if each.done)
     words = f"The wait that 95 % of each app's targets did not exceed, over time. For the whole period: {summary}."
     return document("waits", "Wait by app", words, frame.picture_height, body)
 

@@ -39,7 +39,7 @@ class BacklogSnapshotter:
 
 def failures(row: Row) -> list[str]:
     """Return what is missing in a snapshot, as text."""
-    return [f"broker {one['broker']}: {one['failure']}" for one in row["brokers"] if not one["answered"]]
+    return [f"broker {each['broker']}: {each['failure']}" for each in row["brokers"] if not each["answered"]]
 
 
 @dataclass(kw_only=True)

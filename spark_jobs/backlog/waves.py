@@ -63,7 +63,8 @@ def grown_of(facts: Facts) -> list[Growth]:
 def gaps_of(facts: Facts) -> list[MissingSnapshots]:
     """Return the gaps in the series of snapshots."""
     every_ms = 1000 * max(row["every_s"] for row in facts.service)
-    return [MissingSnapshots(one, two) for one, two in pairwise(facts.times.all) if two - one > GAP_TIMES * every_ms]
+    pairs = pairwise(facts.times.all)
+    return [MissingSnapshots(first, then) for first, then in pairs if then - first > GAP_TIMES * every_ms]
 
 
 def heat_at(facts: Facts, at_ms: int) -> dict[int, int]:
@@ -76,7 +77,7 @@ Line = list[float | None]
 
 def _totals(facts: Facts) -> list[dict[str, Fields]]:
     """Return the rows of all tiers in the total, by tier, at each time of the grid."""
-    return [{row["tier"]: row for row in one["tiers"] if row["pool"] == TOTAL} for one in facts.service]
+    return [{row["tier"]: row for row in each["tiers"] if row["pool"] == TOTAL} for each in facts.service]
 
 
 def _actual_shares(facts: Facts) -> tuple[dict[str, Line], Line]:

@@ -278,7 +278,7 @@ def _load_part(batches: "Iterable[pa.RecordBatch]", rules: Rules, rows: Any) -> 
         yield batch.append_column(ATTEMPT, pa.nulls(batch.num_rows, pa.binary()))
     schema = rejected[0].schema.append(pa.field(ATTEMPT, pa.binary()))
     report = pa.array([pickle.dumps((written, by_reason))], pa.binary())
-    yield pa.RecordBatch.from_arrays([*(pa.nulls(1, one.type) for one in rejected[0].schema), report], schema=schema)
+    yield pa.RecordBatch.from_arrays([*(pa.nulls(1, each.type) for each in rejected[0].schema), report], schema=schema)
     rows.add(by_reason.total())
 
 

@@ -165,7 +165,7 @@ def _doubtful_variables(batch: "pa.RecordBatch", columns: Columns) -> list[int]:
     import pyarrow.compute as pc
 
     if columns.whole:
-        sizes = [len(one) for one in encode_each(variables_of(batch, columns) or [])]
+        sizes = [len(each) for each in encode_each(variables_of(batch, columns) or [])]
         return [index for index, size in enumerate(sizes) if size > MAX_VARIABLES_BYTES]
     if len(columns.variables) > _MAX_PLAIN_VARIABLES or sum(map(len, columns.variables)) > _PLAIN_VARIABLES_BYTES // 2:
         return list(range(batch.num_rows))

@@ -169,20 +169,20 @@ def files_at(path: str) -> list[tuple[str, int]]:
         found = filesystem.get_file_info(FileSelector(inner))
     elif info.type == FileType.NotFound and prefix:
         beside = filesystem.get_file_info(FileSelector(inner.rpartition("/")[0], allow_not_found=True))
-        found = [one for one in beside if fnmatchcase(one.path, inner)]
+        found = [each for each in beside if fnmatchcase(each.path, inner)]
     elif info.type == FileType.NotFound:
         found = filesystem.get_file_info(glob(inner))  # noqa: PTH207  # of an absolute path
     else:
         found = [info]
     files = sorted(
-        (one for one in found if one.path == inner or one.base_name[0] not in "._"), key=lambda one: one.path
+        (each for each in found if each.path == inner or each.base_name[0] not in "._"), key=lambda each: each.path
     )
     if not files:
         raise InvalidInput(f"{path} does not exist, or has no files.", "Check the path.")
-    other = next((one.path for one in files if one.type != FileType.File), None)
+    other = next((file.path for file in files if file.type != FileType.File), None)
     if other is not None:
         raise InvalidInput(f"{other} is not a file.", "Name a file, a folder of files, or a pattern such as a/*/*.csv.")
-    return [(prefix + one.path, one.size) for one in files]
+    return [(prefix + file.path, file.size) for file in files]
 
 
 def _filesystem(path: str) -> tuple[Any, str]:

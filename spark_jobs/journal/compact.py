@@ -90,7 +90,7 @@ def _merges(state: JournalState, target_bytes: int) -> Iterator[list[TableFile]]
 def _filled(files: Sequence[TableFile], target_bytes: int) -> Iterator[list[TableFile]]:
     some: list[TableFile] = []
     for file in files:
-        if some and sum(one.size for one in some) + file.size > target_bytes:
+        if some and sum(each.size for each in some) + file.size > target_bytes:
             yield some
             some = []
         some.append(file)

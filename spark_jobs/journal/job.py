@@ -135,19 +135,19 @@ class Journal:
         landed = self._land(base, until, tag)
         if not landed and tasks.cursor == after:
             return LandedBatch()
-        files = [file for one in landed for file in one.files]
+        files = [file for each in landed for file in each.files]
         files += write_rows(self._log.root, TASKS, tag, tasks.rows)
-        cursors = {**{str(one.topic): one.cursor for one in landed}, CONTROL: tasks.cursor}
-        state = self._commit(base, CommitChange(cursors, {str(one.topic): one.state for one in landed}, files))
+        cursors = {**{str(each.topic): each.cursor for each in landed}, CONTROL: tasks.cursor}
+        state = self._commit(base, CommitChange(cursors, {str(each.topic): each.state for each in landed}, files))
         return LandedBatch(
             number=state.number,
-            records=sum(one.records for one in landed),
-            outcomes=sum(one.outcomes for one in landed),
+            records=sum(each.records for each in landed),
+            outcomes=sum(each.outcomes for each in landed),
             closes=sum(file.rows for file in files if file.table == CLOSES),
             tasks=tasks.accepted,
-            malformed=sum(one.malformed for one in landed),
+            malformed=sum(each.malformed for each in landed),
             files=len(files),
-            more=any(one.more for one in landed) or tasks.more,
+            more=any(each.more for each in landed) or tasks.more,
         )
 
     def _land(self, base: JournalState, until: dict[str, str], tag: str) -> list[LandedSpan]:

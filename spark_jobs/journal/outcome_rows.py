@@ -79,8 +79,10 @@ class RowBuilder:
     def _begin(self, record: Outcomes, position: str) -> None:
         same = {"task": record.task, "app": record.app, "channel": record.channel, "latency_ms": record.latency_ms}
         self._heads.append({**same, "at": record.at_ms * 1000, "topic": self._topic, "record": position})
-        self._named = {(one.writer, one.sequence): one for one in record.named}
-        self._kept_ids = {(one.writer, one.sequence): one for one in record.provider_ids}
+        self._named = {(each.writer, each.sequence): each for each in record.named}
+        self._kept_ids = {
+            (provider_id.writer, provider_id.sequence): provider_id for provider_id in record.provider_ids
+        }
 
     def _add(self, piece: Piece) -> None:
         positions: range | list[int]

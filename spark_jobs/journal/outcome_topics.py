@@ -41,7 +41,7 @@ def last_positions(settings: PulsarSettings) -> dict[str, str]:
     Raises Unreachable, Refused, NotFound (not provisioned).
     """
     topics = pulsar_client.topics(settings)
-    return ends_of(settings, {str(one): topics.outcomes(one) for one in range(topics.outcome_partitions)})
+    return ends_of(settings, {str(each): topics.outcomes(each) for each in range(topics.outcome_partitions)})
 
 
 def ends_of(settings: PulsarSettings, names: Mapping[str, str]) -> dict[str, str]:

@@ -109,7 +109,7 @@ def reconcile(
         given = None if audience is None or note else audience.select(f.lit(scope.task).alias("task"), "target")
         part = f"task={folder_name(scope.task)}" if scope.task else f"day={scope.day}"
         folder = str(scope.tables.resolve() / "reconcile" / part)
-        is_over = all(one.state and not one.closed for one in sums)
+        is_over = all(each.state and not each.closed for each in sums)
         with differences(rows, given, is_over=is_over) as frame:
             frame.write.mode("overwrite").parquet(folder)
         stored = spark.read.schema(DIFFERENCE_COLUMNS).parquet(folder)
@@ -158,19 +158,19 @@ def _sums(spark: "SparkSession", scope: ReconcileScope, chosen: "DataFrame") -> 
         )
     closed = {
         row["task"]: row["outcome"]
-        for row in closes(spark, scope.tables).where(f.col("task").isin([one["task"] for one in known])).collect()
+        for row in closes(spark, scope.tables).where(f.col("task").isin([each["task"] for each in known])).collect()
     }
     return [
         TaskSum(
-            task=one["task"], app=one["app"] or "", state=one["state"] or "", audience=one["targets"],
-            counts=counts.get(one["task"], {}), closed=closed.get(one["task"], ""), named=named[one["task"]],
+            task=each["task"], app=each["app"] or "", state=each["state"] or "", audience=each["targets"],
+            counts=counts.get(each["task"], {}), closed=closed.get(each["task"], ""), named=named[each["task"]],
         )
-        for one in sorted(known, key=lambda one: str(one["task"]))
+        for each in sorted(known, key=lambda each: str(each["task"]))
     ]  # fmt: skip
 
 
 def _unnamed(sums: Sequence[TaskSum]) -> str:
-    lacking = next((one for one in sums if one.named < one.recorded), None)
+    lacking = next((each for each in sums if each.named < each.recorded), None)
     if lacking is None:
         return ""
     return (

@@ -18,7 +18,7 @@ def folder_name(name: str) -> str:
     Readers of partitions decode it. A name that is too long for a folder is cut, and a digest is added to tell it from
     others.
     """
-    escaped = _UNSAFE.sub(lambda one: f"%{ord(one[0]):02X}", name)
+    escaped = _UNSAFE.sub(lambda each: f"%{ord(each[0]):02X}", name)
     if len(escaped.encode()) <= _LONGEST_NAME:
         return escaped
     digest = blake2b(name.encode(), digest_size=8).hexdigest()

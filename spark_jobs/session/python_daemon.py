@@ -20,7 +20,7 @@ def without_zips(path: list[str]) -> list[str]:
         installed = find_spec("pyspark")
     finally:
         sys.path[:] = before
-    same = installed and installed.origin and all(Path(installed.origin).parent == one.parents[2] for one in zips)
+    same = installed and installed.origin and all(Path(installed.origin).parent == each.parents[2] for each in zips)
     return [entry for entry in path if not entry.endswith(_ZIPS)] if same else path
 
 

@@ -127,7 +127,7 @@ class AnswerReader:
             self._fault("the answer cannot be read to its end")
             return
         lists = [value for name, value in fields if name == "failed" and isinstance(value, list)]
-        for pairs in (fields, *(one for entries in lists for one in entries if isinstance(one, tuple))):
+        for pairs in (fields, *(entry for entries in lists for entry in entries if isinstance(entry, tuple))):
             if len({name for name, _ in pairs}) < len(pairs):
                 self._fault("an object of the answer has a name twice")
                 return
@@ -141,9 +141,9 @@ class AnswerReader:
             self._fault("the answer names failed targets that were not in the request")
         return Report(exceptions=exceptions) if exceptions else ALL_SENT
 
-    def _failure(self, one: msgspec.Raw) -> FailedTarget | None:
+    def _failure(self, raw: msgspec.Raw) -> FailedTarget | None:
         try:
-            return self._failures.decode(one)
+            return self._failures.decode(raw)
         except DECODING_ERRORS as error:
             self._fault(f"an entry under `failed` cannot be read ({beginning(str(error), REASON_LIMIT)})")
             return None

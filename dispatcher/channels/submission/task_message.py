@@ -73,7 +73,9 @@ def check_message(channel: str, message: Mapping[str, Any], delivery: ProviderFi
     """
     problems = _problems(channel, _encode(message)) if channel in SPECS else ()
     if problems:
-        raise InvalidInput("\n".join(str(replace(one, field=delivery.field_of(one.field))) for one in problems))
+        raise InvalidInput(
+            "\n".join(str(replace(problem, field=delivery.field_of(problem.field))) for problem in problems)
+        )
 
 
 def ignored_fields(channel: str, message: Mapping[str, Any]) -> list[str]:

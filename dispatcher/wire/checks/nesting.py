@@ -30,9 +30,9 @@ _decode = msgspec.msgpack.Decoder().decode
 def complaint_of(maps: Sequence[Mapping[str, Any] | None]) -> str:
     """Return why some reader could not take decoded variables or messages; "" if each can. Costs 0.1 us for a map of
     two texts, which are nearly all."""
-    for one in maps:
-        if one:
-            for value in one.values():
+    for each in maps:
+        if each:
+            for value in each.values():
                 if type(value) not in _SCALARS:
                     return _complaint_of_values(maps)
     return ""
@@ -40,21 +40,21 @@ def complaint_of(maps: Sequence[Mapping[str, Any] | None]) -> str:
 
 def _complaint_of_values(maps: Sequence[Mapping[str, Any] | None]) -> str:
     """Look at all values level by level, and never deeper than the bound."""
-    level: Iterable[Any] = chain.from_iterable([one.values() for one in maps if one])
+    level: Iterable[Any] = chain.from_iterable([each.values() for each in maps if each])
     for _ in range(MAX_LEVELS + 1):
         values = list(islice(level, MAX_VALUES + 1))
         if len(values) > MAX_VALUES:
             return f"there are more than {MAX_VALUES:,} values"
         if _SCALARS.issuperset(map(type, values)):
             return ""
-        dicts = [one for one in values if type(one) is dict]
+        dicts = [value for value in values if type(value) is dict]
         if not _KEYS.issuperset(map(type, chain.from_iterable(dicts))):
             return "a key of it is no text or number"
         if unknown := set(map(type, values)) - _TYPES:
             kind = min(kind.__name__ for kind in unknown)
             return f"a value has the type {kind}, which no channel can send"
-        lists = [one for one in values if type(one) is list]
-        level = chain(chain.from_iterable(lists), chain.from_iterable([one.values() for one in dicts]))
+        lists = [value for value in values if type(value) is list]
+        level = chain(chain.from_iterable(lists), chain.from_iterable([each.values() for each in dicts]))
     return TOO_DEEP
 
 
@@ -75,6 +75,6 @@ def complaint_after_decoding(encoded: bytes) -> str:
     except DECODING_ERRORS as error:
         return str(error)
     maps = decoded if isinstance(decoded, list) else [decoded]
-    if not all(one is None or isinstance(one, dict) for one in maps):
+    if not all(each is None or isinstance(each, dict) for each in maps):
         maps = [{"": decoded}]
     return complaint_of(maps)

@@ -72,7 +72,7 @@ def estate_tables(view: EstateView) -> RenderableType:
         record_of({f"metadata {name}": value for name, value in _written(view.metadata).items()}),
     ]
     if view.stages is not None:
-        rows = [_written(asdict(one)) for one in view.stages]
+        rows = [_written(asdict(stage)) for stage in view.stages]
         tables.append(table_of(rows, _STAGE_COLUMNS) if rows else Text("no stage has traffic"))
     lines = [part for table in tables for part in (table, Text())]
     return Group(*lines, _wrong(view.wrong))

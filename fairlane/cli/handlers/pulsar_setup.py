@@ -26,7 +26,7 @@ def provision(ctx: click.Context, output: Output) -> None:
 
 def doctor(ctx: click.Context, output: Output) -> int:
     findings = examine(settings_of(ctx), SystemClock())
-    shown = [{"level": one.level, "what": one.sentence, "fix": one.fix} for one in findings]
+    shown = [{"level": each.level, "what": each.sentence, "fix": each.fix} for each in findings]
     output.emit_rows([asdict(finding) for finding in findings], ["level", "what", "fix"], shown=shown)
     levels = Counter(str(finding.level) for finding in findings)
     say(_summary(len(findings), levels))

@@ -119,23 +119,23 @@ def _dry_run(
 ) -> int:
     """Check the tasks with their whole audiences, show what would leave, and return the exit code."""
     previews = [preview(*job, SystemClock(), rules, samples=samples, target=target) for job in jobs]
-    for one in previews if not output.as_json else ():
-        for request in one.requests:
+    for each in previews if not output.as_json else ():
+        for request in each.requests:
             headers = [f"{name}: {value}" for name, value in request.headers.items()]
             payload = json.dumps(request.payload, ensure_ascii=False, indent=2)
             click.echo("\n".join([f"target {request.target} {request.language}", *headers, payload, ""]))
     rows = [preview_fields(made) for made in previews]
     output.emit_rows(rows, ["id", "accepted", "refused", "duplicates", "envelopes"])
-    for (task, audience), one in zip(jobs, previews, strict=True):
-        _say_result(task.id or "the task", one.result, rules)
-        languages = [f"{tag or 'without a locale'} {number:,}" for tag, number in one.languages.items()]
+    for (task, audience), each in zip(jobs, previews, strict=True):
+        _say_result(task.id or "the task", each.result, rules)
+        languages = [f"{tag or 'without a locale'} {number:,}" for tag, number in each.languages.items()]
         ignored = ignored_fields(task.channel, task.complete_message)
         notes = [*getattr(audience, "notes", ()), *ignored, sends_nothing(task.channel), ", ".join(languages)]
         for note in filter(None, notes):
             say(f"{task.id or 'the task'}: {note}")
-    is_found = target is None or any(one.requests for one in previews)
+    is_found = target is None or any(each.requests for each in previews)
     say("nothing was submitted" + ("" if is_found else f"; {target} is not among the accepted targets"))
-    return OK if is_found and not any(one.result.refused for one in previews) else FAILURE
+    return OK if is_found and not any(each.result.refused for each in previews) else FAILURE
 
 
 def _say_result(name: str, result: SubmitResult, rules: AudienceRules) -> None:

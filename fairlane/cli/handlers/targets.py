@@ -135,16 +135,16 @@ def export(ctx: click.Context, out: str, format_: str | None, *, repeats: bool, 
     say(f"{counted(written, 'invalid target')} written" + ("" if out == STANDARD_OUTPUT else f" to {out}"))
 
 
-def invalid_fields(one: TargetRecord) -> dict[str, str]:
+def invalid_fields(record: TargetRecord) -> dict[str, str]:
     """Return a target as it is written."""
     return {
-        "app": one.app,
-        "channel": one.channel,
-        "target": one.target,
-        "reason": one.reason,
-        "died_at": _time(one.died_ms),
-        "seen_at": _time(one.at_ms),
-        "task": one.task,
+        "app": record.app,
+        "channel": record.channel,
+        "target": record.target,
+        "reason": record.reason,
+        "died_at": _time(record.died_ms),
+        "seen_at": _time(record.at_ms),
+        "task": record.task,
     }
 
 
@@ -161,11 +161,11 @@ def _write(file: IO[str], targets: Iterable[TargetRecord], on_progress: Callable
     if as_csv:
         writer.writeheader()
     number = 0
-    for number, one in enumerate(targets, 1):  # the last number counts
+    for number, each in enumerate(targets, 1):  # the last number counts
         if as_csv:
-            writer.writerow(invalid_fields(one))
+            writer.writerow(invalid_fields(each))
         else:
-            file.write(encode(invalid_fields(one)) + "\n")
+            file.write(encode(invalid_fields(each)) + "\n")
         if number % 1_000 == 0:
             on_progress(number)
     return number

@@ -37,7 +37,7 @@ def status(ctx: click.Context, output: Output) -> None:
 
 def shown_of(kept: Sequence[SkippedRecord]) -> dict[str, Any]:
     """Return the number of skipped records of a topic, and the first of them."""
-    first = {one.position: f"{one.reason} (by {one.reader})" for one in kept[:MAX_SHOWN]}
+    first = {each.position: f"{each.reason} (by {each.reader})" for each in kept[:MAX_SHOWN]}
     return {"records": len(kept), **first}
 
 

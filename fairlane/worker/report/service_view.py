@@ -54,7 +54,7 @@ class ServiceView:
             now_s = self._clock.monotonic_s()
             if self._stuck is None or now_s - self._stuck[0] >= _STUCK_KEPT_S:
                 served, idle = Served.by(self._workers.workers()), self._registry.tasks.live(IDLE_TASK)
-                stuck = sum(bool(one.lacking) or one.is_stuck(served, settings) for one in idle)
+                stuck = sum(bool(each.lacking) or each.is_stuck(served, settings) for each in idle)
                 self._stuck = (now_s, stuck)
             return self._stuck[1]
 

@@ -125,14 +125,14 @@ def split(buffer: bytearray) -> list[Frame]:
     return frames
 
 
-def unpadded(one: Frame) -> bytes:
+def unpadded(frame: Frame) -> bytes:
     """Return the payload of DATA or HEADERS without padding and priority. Raises ConnectionFault."""
-    payload, flags = one.payload, one.flags
+    payload, flags = frame.payload, frame.flags
     padding = 0
     if flags & Flag.PADDED:
         if not payload or payload[0] >= len(payload):
             raise ConnectionFault(Code.PROTOCOL_ERROR, "padding longer than its frame")
         padding, payload = payload[0], payload[1:]
-    if one.kind == FrameKind.HEADERS and flags & Flag.PRIORITY:
+    if frame.kind == FrameKind.HEADERS and flags & Flag.PRIORITY:
         payload = payload[5:]
     return payload[: len(payload) - padding] if padding else payload

@@ -80,8 +80,8 @@ class Http2Connection(asyncio.Protocol):
         self._buffer += data
         try:
             if self._begun or self._has_preface():
-                for one in frames.split(self._buffer):
-                    self._take(one)
+                for each in frames.split(self._buffer):
+                    self._take(each)
                     if self._over:
                         return
         except ConnectionFault as fault:
@@ -119,27 +119,27 @@ class Http2Connection(asyncio.Protocol):
         break_connection(self._transport)
 
     # ------------------------------------------------------------- frames
-    def _take(self, one: Frame) -> None:
-        if self._block is not None and one.kind != FrameKind.CONTINUATION:
+    def _take(self, frame: Frame) -> None:
+        if self._block is not None and frame.kind != FrameKind.CONTINUATION:
             raise ConnectionFault(Code.PROTOCOL_ERROR, "a frame inside a header block")
-        act = self._acts.get(one.kind)
+        act = self._acts.get(frame.kind)
         if act is not None:
-            act(one)
+            act(frame)
 
-    def _on_headers(self, one: Frame) -> None:
-        if one.stream in self._streams:  # trailers
-            if not one.flags & Flag.END_STREAM:
+    def _on_headers(self, frame: Frame) -> None:
+        if frame.stream in self._streams:  # trailers
+            if not frame.flags & Flag.END_STREAM:
                 raise ConnectionFault(Code.PROTOCOL_ERROR, "headers in the middle of a body")
-        elif one.stream % 2 == 0 or one.stream <= self._highest:
+        elif frame.stream % 2 == 0 or frame.stream <= self._highest:
             raise ConnectionFault(Code.STREAM_CLOSED, "headers on a stream that is not new")
-        self._collect(one, bytearray(frames.unpadded(one)), one.flags)
+        self._collect(frame, bytearray(frames.unpadded(frame)), frame.flags)
 
-    def _on_continuation(self, one: Frame) -> None:
-        if self._block is None or self._block[0].stream != one.stream:
+    def _on_continuation(self, frame: Frame) -> None:
+        if self._block is None or self._block[0].stream != frame.stream:
             raise ConnectionFault(Code.PROTOCOL_ERROR, "CONTINUATION without HEADERS")
         first, block = self._block
-        block += one.payload
-        self._collect(first, block, one.flags)
+        block += frame.payload
+        self._collect(first, block, frame.flags)
 
     def _collect(self, first: Frame, block: bytearray, flags: int) -> None:
         if len(block) > MAX_BLOCK_BYTES:
@@ -156,37 +156,37 @@ class Http2Connection(asyncio.Protocol):
         if first.flags & Flag.END_STREAM:
             self._end(first.stream)
 
-    def _on_data(self, one: Frame) -> None:
-        self._unreturned += len(one.payload)
+    def _on_data(self, frame: Frame) -> None:
+        self._unreturned += len(frame.payload)
         if self._unreturned >= OUR_WINDOW:
             self._sending.write(frames.window_update(0, self._unreturned))
             self._unreturned = 0
-        stream = self._streams.get(one.stream)
+        stream = self._streams.get(frame.stream)
         if stream is None:
             return
-        stream.body += frames.unpadded(one)
-        if one.flags & Flag.END_STREAM:
-            self._end(one.stream)
+        stream.body += frames.unpadded(frame)
+        if frame.flags & Flag.END_STREAM:
+            self._end(frame.stream)
         elif len(stream.body) > MAX_BODY_BYTES:
-            self._refuse(one.stream, Code.ENHANCE_YOUR_CALM)
-        elif one.payload:
-            self._sending.write(frames.window_update(one.stream, len(one.payload)))
+            self._refuse(frame.stream, Code.ENHANCE_YOUR_CALM)
+        elif frame.payload:
+            self._sending.write(frames.window_update(frame.stream, len(frame.payload)))
 
-    def _on_reset(self, one: Frame) -> None:
-        self._streams.pop(one.stream, None)
-        self._sending.drop(one.stream)
+    def _on_reset(self, frame: Frame) -> None:
+        self._streams.pop(frame.stream, None)
+        self._sending.drop(frame.stream)
 
-    def _on_settings(self, one: Frame) -> None:
-        if not one.flags & Flag.ACK:
-            self._sending.set_initial_window(frames.read_settings(one.payload).get(FrameSetting.INITIAL_WINDOW_SIZE))
+    def _on_settings(self, frame: Frame) -> None:
+        if not frame.flags & Flag.ACK:
+            self._sending.set_initial_window(frames.read_settings(frame.payload).get(FrameSetting.INITIAL_WINDOW_SIZE))
             self._sending.write(frames.frame(FrameKind.SETTINGS, Flag.ACK, 0))
 
-    def _on_ping(self, one: Frame) -> None:
-        if not one.flags & Flag.ACK:
-            self._sending.write(frames.frame(FrameKind.PING, Flag.ACK, 0, one.payload))
+    def _on_ping(self, frame: Frame) -> None:
+        if not frame.flags & Flag.ACK:
+            self._sending.write(frames.frame(FrameKind.PING, Flag.ACK, 0, frame.payload))
 
-    def _on_window(self, one: Frame) -> None:
-        self._sending.grow(one.stream, int.from_bytes(one.payload, "big") & frames.MAX_WINDOW)
+    def _on_window(self, frame: Frame) -> None:
+        self._sending.grow(frame.stream, int.from_bytes(frame.payload, "big") & frames.MAX_WINDOW)
 
     def _on_promise(self, _: Frame) -> None:
         raise ConnectionFault(Code.PROTOCOL_ERROR, "PUSH_PROMISE of a client")
@@ -274,7 +274,7 @@ class Http2Connection(asyncio.Protocol):
         goaway = self._site.rules.goaway
         chosen = None if goaway is None else goaway.last_stream
         self._last = self._last_taken if chosen is None else chosen
-        self._streams = {number: one for number, one in self._streams.items() if one.step is not Step.UNTAKEN}
+        self._streams = {number: each for number, each in self._streams.items() if each.step is not Step.UNTAKEN}
         self._sending.write(frames.go_away(self._last, Code.NO_ERROR, "max_age"))
         self._sending.flush_soon()
         if not self._streams:

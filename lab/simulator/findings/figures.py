@@ -88,7 +88,7 @@ class Figures:
     def _jain_between(self, tier: str, from_us: int, to_us: int) -> float | None:
         tasks = [name for name in self._tasks_of(tier) if self._has_backlog(name, from_us, to_us)]
         specs = [self.run.service.tasks[name].spec for name in tasks]
-        sums = [sum(one.targets for one in self.by_task[name] if from_us <= one.at_us < to_us) for name in tasks]
+        sums = [sum(each.targets for each in self.by_task[name] if from_us <= each.at_us < to_us) for name in tasks]
         needed = ENVELOPES_EACH * sum(spec.envelope_targets for spec in specs)
         if len(tasks) < 2 or sum(sums) < needed:
             return None
@@ -109,7 +109,7 @@ class Figures:
             for name, task in self.run.service.tasks.items()
             if str(task.spec.tier) == tier
             and not (task.shared or task.spec.cap.rate or task.spec.channel in paused or self._is_capped(name))
-            and not any(fnmatchcase(name, one) for one in changed)
+            and not any(fnmatchcase(name, each) for each in changed)
         ]
 
     def _is_capped(self, name: str) -> bool:
@@ -124,7 +124,7 @@ class Figures:
             return False
         if task.spec.publish_rate:
             return False
-        sent = sum(one.targets for one in self.by_task[name] if one.at_us < to_us)
+        sent = sum(each.targets for each in self.by_task[name] if each.at_us < to_us)
         return sent < task.spec.targets
 
     # ------------------------------------------------------------- caps
@@ -162,7 +162,7 @@ class Figures:
         if last is None:
             return None
         tasks = {
-            task for task, one in self.run.service.tasks.items() if name in (TOTAL, f"task/{task}", *one.spec.pools)
+            task for task, each in self.run.service.tasks.items() if name in (TOTAL, f"task/{task}", *each.spec.pools)
         }
         amounts = [amount for amount in self.journal.granted if amount.task in tasks]
         largest: Counter[str] = Counter()

@@ -226,7 +226,7 @@ class RunLog:
         `ledger_counts` are by kind and tier; `ledger_holds` is the number of targets under live claims.
         """
         counts = self.counts
-        counts["held"] = sum(one.size for task in self._claimed.values() for one in task.values() if not one.called)
+        counts["held"] = sum(each.size for task in self._claimed.values() for each in task.values() if not each.called)
         accounted = sum(counts[kind] for kind in ("used", "returned", "expired", "held"))
         if counts["granted"] != accounted:
             self.violate("conservation", f"{counts['granted']} targets granted, {accounted} accounted for")

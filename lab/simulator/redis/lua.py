@@ -204,7 +204,7 @@ class ScriptHost:
         if isinstance(answer, StatusReply):
             return self._table({b"ok": bytes(answer)})
         return self._table(
-            [False if one is None else self._lua_table(one) if type(one) is list else one for one in answer]
+            [False if each is None else self._lua_table(each) if type(each) is list else each for each in answer]
         )
 
     def _unpacked(self, text: bytes) -> Any:
@@ -240,8 +240,8 @@ class ScriptHost:
         if type(status) is bytes:
             return StatusReply(status)
         items: list[Answer] = []
-        while (one := answer[len(items) + 1]) is not None:
-            items.append(self._reply(one))
+        while (each := answer[len(items) + 1]) is not None:
+            items.append(self._reply(each))
         return items
 
 

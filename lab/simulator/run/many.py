@@ -102,10 +102,10 @@ def run_many(name: str, seeds: range, processes: int, report: Callable[[str], No
         scenario=name,
         seeds=len(seeds),
         first_seed=seeds.start,
-        bad=[one for one in results if not one.good],
-        targets=sum(one.targets for one in results),
-        simulated_s=round(sum(one.ran_s for one in results), 1),
-        repeats=sum(one.repeats for one in results),
+        bad=[each for each in results if not each.good],
+        targets=sum(each.targets for each in results),
+        simulated_s=round(sum(each.ran_s for each in results), 1),
+        repeats=sum(each.repeats for each in results),
         took_s=round(time.monotonic() - began_s, 1),
         processes=processes,
     )
@@ -121,7 +121,7 @@ def run_seed(name: str, seed: int) -> SeedResult:
     return SeedResult(
         seed=seed,
         good=result.good,
-        failures=[f"{one.rule}: {one.what} (at {one.at_s:.3f} s)" for one in result.violations],
+        failures=[f"{violation.rule}: {violation.what} (at {violation.at_s:.3f} s)" for violation in result.violations],
         replay=again,
         targets=sum(tier.sent for tier in result.tiers.values()),
         ran_s=result.ran_s,

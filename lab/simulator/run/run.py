@@ -123,7 +123,7 @@ class SimulatedRun:
     def _plan_ends(self, worker: SimWorker, spec: WorkerSpec) -> None:
         agenda = self.service.agenda
         if spec.leaves_s is not None:
-            agenda.at(int(spec.leaves_s * 1e6), lambda: self._in_slot(worker.member.slot, lambda one: one.drain()))
+            agenda.at(int(spec.leaves_s * 1e6), lambda: self._in_slot(worker.member.slot, lambda each: each.drain()))
         if spec.dies_s is not None:
             agenda.at(int(spec.dies_s * 1e6), lambda: self._in_slot(worker.member.slot, self._die))
         for stall in spec.stalls:
@@ -133,7 +133,7 @@ class SimulatedRun:
             )
 
     def _in_slot(self, slot: str, call: Callable[[SimWorker], None]) -> None:
-        for worker in [one for one in self.workers.live.values() if one.member.slot == slot]:
+        for worker in [each for each in self.workers.live.values() if each.member.slot == slot]:
             call(worker)
 
     def _plan_accidents(self, worker: SimWorker) -> None:

@@ -162,7 +162,7 @@ class SimService:
                 digest="digest",
             )
         )
-        copies = [one for one in envelopes if self.network.hits(self._scenario.faults.copies)]
+        copies = [envelope for envelope in envelopes if self.network.hits(self._scenario.faults.copies)]
         if copies:
             self.network.carry(lambda: self.broker.publish(task.lane, copies), 1, 2_000)
         if remaining > part:

@@ -34,7 +34,13 @@ def note(result: Result) -> str:
 def sections(result: Result) -> list[tuple[str, list[dict[str, Any]]]]:
     """Return the tables of a run, each with its title and its rows."""
     return [
-        ("Violated", [{"rule": one.rule, "at": f"{one.at_s:.3f} s", "what": one.what} for one in result.violations]),
+        (
+            "Violated",
+            [
+                {"rule": violation.rule, "at": f"{violation.at_s:.3f} s", "what": violation.what}
+                for violation in result.violations
+            ],
+        ),
         (TIERS, _tiers(result)),
         ("Caps: the second closest to the limit", _caps(result)),
         ("Shares by window", _windows(result)),

@@ -93,8 +93,8 @@ def _forms(forms: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def _tell(result: Ingested) -> None:
-    for one in result.lists:
-        say(f"suppress list {one}")
+    for each in result.lists:
+        say(f"suppress list {each}")
     reasons = sorted(result.reasons.items(), key=lambda item: -item[1])
     for reason, count in reasons[:_SHOWN_REASONS]:
         say(f"{count:,} left out: {reason}")

@@ -46,7 +46,7 @@ def reconcile(
     with spark_session("fairlane reconcile", rows, master=master, memory=memory, conf=conf) as session:
         audience = _audience(session, what.tables, task, given) if given["audience"] else None
         result = compare(session, what, audience, given["listed"])
-    shown = [_row(one, live) for one, live in _with_live(settings, result.sums)]
+    shown = [_row(each, live) for each, live in _with_live(settings, result.sums)]
     _show(output, shown, result)
     if result.count or any(not row["adds_up"] or row["live"] not in ("same", "behind", _UNKNOWN) for row in shown):
         ctx.exit(FAILURE)
@@ -76,35 +76,35 @@ def _with_live(settings: Settings, sums: "Any") -> list[tuple[TaskSum, Mapping[s
     counts: dict[str, Mapping[str, int]] = {}
     try:
         with PushClient.connect(settings) as client:
-            for one in sums:
+            for each in sums:
                 with suppress(NotFound):
-                    targets = client.task(one.task).progress().targets
-                    counts[one.task] = {name: getattr(targets, name) for name in OUTCOME_NAMES}
+                    targets = client.task(each.task).progress().targets
+                    counts[each.task] = {name: getattr(targets, name) for name in OUTCOME_NAMES}
     except FairlaneError as error:  # what was added up from the tables is shown all the same
         say(f"The live counters cannot be read: {error.cause}")
-    return [(one, counts.get(one.task)) for one in sums]
+    return [(each, counts.get(each.task)) for each in sums]
 
 
-def _row(one: TaskSum, live: Mapping[str, int] | None) -> dict[str, Any]:
+def _row(each: TaskSum, live: Mapping[str, int] | None) -> dict[str, Any]:
     return {
-        "task": one.task,
-        "app": one.app,
-        "state": one.state or "live",
-        "audience": one.audience,
-        **one.totals,
-        "adds_up": one.adds_up,
-        "live": _compared(one, live),
+        "task": each.task,
+        "app": each.app,
+        "state": each.state or "live",
+        "audience": each.audience,
+        **each.totals,
+        "adds_up": each.adds_up,
+        "live": _compared(each, live),
     }
 
 
-def _compared(one: TaskSum, live: Mapping[str, int] | None) -> str:
+def _compared(each: TaskSum, live: Mapping[str, int] | None) -> str:
     """Return the comparison: same; behind (the journal has not yet landed everything); or the difference."""
     if live is None:
         return _UNKNOWN
-    apart = {name: live[name] - one.totals[name] for name in live if live[name] != one.totals[name]}
+    apart = {name: live[name] - each.totals[name] for name in live if live[name] != each.totals[name]}
     if not apart:
         return "same"
-    if not one.state and all(more > 0 for more in apart.values()):
+    if not each.state and all(more > 0 for more in apart.values()):
         return "behind"
     return ", ".join(f"{name} {more:+,}" for name, more in apart.items())
 
@@ -117,9 +117,12 @@ def _show(output: Output, rows: list[dict[str, Any]], result: Reconciled) -> Non
         "table": result.folder,
     }
     output.emit_document(document, rows)
-    for one in result.differences:
-        which = one["target"] or f"{one['writer']}/{one['sequence']}/{one['position']} (writer, envelope, position)"
-        say(f"{one['task']}: {which} {one['difference']}")
+    for difference in result.differences:
+        which = (
+            difference["target"]
+            or f"{difference['writer']}/{difference['sequence']}/{difference['position']} (writer, envelope, position)"
+        )
+        say(f"{difference['task']}: {which} {difference['difference']}")
     if result.count:
         say(f"{result.count:,} differences; all of them are in {result.folder}")
     if result.note:
