@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from functools import partial
 
 from tests.exploration.footprint import HANDS, Menu
-from tests.exploration.scene import Scene
+from tests.exploration.machines import Machines
 from tests.exploration.variants import OWN
 from tests.exploration.world import CLOSE, OUTCOME, REBUILT, Hands, Step, WorldState
 
 
 class Faults:
-    def __init__(self, scene: Scene) -> None:
-        self._scene = scene
+    def __init__(self, machines: Machines) -> None:
+        self._machines = machines
 
     def menus(self) -> list[Menu]:
         return [
@@ -39,38 +39,38 @@ class Faults:
 
     # ------------------------------------------------------------- of a worker
     def _crashes(self, i: int, world: WorldState) -> Iterator[Step]:
-        if self._scene.may(world, "crash") and not self._scene.state(world, i).idle:
+        if self._machines.may(world, "crash") and not self._machines.state(world, i).idle:
             yield Step((i, "CRASHES"), True, self._crashed(world, i, world.hands(i)))
 
     def _stalls(self, i: int, world: WorldState) -> Iterator[Step]:
-        if not self._scene.may(world, "stall"):
+        if not self._machines.may(world, "stall"):
             return
-        state = self._scene.state(world, i)
+        state = self._machines.state(world, i)
         if state.idle or state.overdue:
             return
         yield Step((i, "STALLS"), True, self._stalled(world, i))
         for index, call in enumerate(state.calls):
             if call.ahead and not call.checked:
-                stalled = self._stalled(self._scene.moved(world, i, ("check", index)), i)
-                excused = stalled.excused | sum(map(self._scene.call_bits, call.kinds))
+                stalled = self._stalled(self._machines.moved(world, i, ("check", index)), i)
+                excused = stalled.excused | sum(map(self._machines.call_bits, call.kinds))
                 yield Step((i, "STALLS between check and call"), True, stalled._replace(excused=excused))
 
     def _records_late(self, i: int, world: WorldState) -> Iterator[Step]:
         """Its outcome topic cannot be written for longer than claims last; its heart beats on and reports that."""
-        if not self._scene.may(world, "late record"):
+        if not self._machines.may(world, "late record"):
             return
-        hands, state = world.hands(i), self._scene.state(world, i)
+        hands, state = world.hands(i), self._machines.state(world, i)
         if state.idle or state.overdue or hands.reports or not hands.unrecorded:
             return
-        after = self._scene.moved(
+        after = self._machines.moved(
             world, i, ("stall",), late=hands.late | state.mask, reports=True, left=world.left - 1
         )  # fmt: skip
         if world.waiting and hands.old:
-            after = after._replace(view=self._scene.ledger.report(world.view, i))
+            after = after._replace(view=self._machines.ledger.report(world.view, i))
         yield Step((i, "CANNOT RECORD"), True, after)
 
     def _redelivers(self, i: int, world: WorldState) -> Iterator[Step]:
-        if not self._scene.may(world, "redelivery"):
+        if not self._machines.may(world, "redelivery"):
             return
         hands = world.hands(i)
         for slot, place in enumerate(hands.held):
@@ -79,49 +79,49 @@ class Faults:
                 held[slot] = (place[0], place[1], False)
                 lane = tuple(sorted((*world.lane, place[:2])))
                 after = world.with_hands(i, hands._replace(held=tuple(held)))
-                label = (i, "HAS IT DELIVERED AGAIN", self._scene.kinds[place[1]])
+                label = (i, "HAS IT DELIVERED AGAIN", self._machines.kinds[place[1]])
                 yield Step(label, True, after._replace(lane=lane, left=world.left - 1))
 
     def _crashed(self, world: WorldState, i: int, hands: Hands) -> WorldState:
         back = [place[:2] for place in hands.held if place[2]]
         lane = tuple(sorted((*world.lane, *back))) if back else world.lane
-        without = [OWN] if "finished" in world.control and self._scene.variant.letting_go else []
-        after = world.with_hands(i, Hands(state=self._scene.workers.start(without)))
-        may_repeat = 0 if self._scene.variant.rules.gives_up_unknown else hands.unrecorded
+        without = [OWN] if "finished" in world.control and self._machines.variant.letting_go else []
+        after = world.with_hands(i, Hands(state=self._machines.workers.start(without)))
+        may_repeat = 0 if self._machines.variant.rules.gives_up_unknown else hands.unrecorded
         return after._replace(
-            view=self._scene.ledger.gone(world.view, i), lane=lane,
+            view=self._machines.ledger.gone(world.view, i), lane=lane,
             excused=world.excused | may_repeat, left=world.left - 1,
         )  # fmt: skip
 
     def _stalled(self, world: WorldState, i: int) -> WorldState:
         """So long that the use-by of all it holds passes."""
-        hands, state = world.hands(i), self._scene.state(world, i)
+        hands, state = world.hands(i), self._machines.state(world, i)
         excused = world.excused | hands.unrecorded
-        return self._scene.moved(
+        return self._machines.moved(
             world, i, ("stall",), late=hands.late | state.mask, reports=False, excused=excused, left=world.left - 1
         )
 
     # ------------------------------------------------------------- of servers
     def _forgotten_acks(self, world: WorldState) -> Iterator[Step]:
-        if not self._scene.may(world, "forgotten ack"):
+        if not self._machines.may(world, "forgotten ack"):
             return
         for place in world.acked:
-            if not (world.deleted and self._scene.lanes[place[0]] == OWN):
+            if not (world.deleted and self._machines.lanes[place[0]] == OWN):
                 acked = tuple(other for other in world.acked if other != place)
                 lane = tuple(sorted((*world.lane, place)))
                 after = world._replace(lane=lane, acked=acked, left=world.left - 1)
-                yield Step(("AN ACK IS FORGOTTEN", self._scene.kinds[place[1]]), True, after)
+                yield Step(("AN ACK IS FORGOTTEN", self._machines.kinds[place[1]]), True, after)
 
     def _flushes(self, world: WorldState) -> Iterator[Step]:
-        if self._scene.may(world, "flush"):
+        if self._machines.may(world, "flush"):
             yield Step(("REDIS IS EMPTIED",), True, self._flushed(world))
 
     def _flushed(self, world: WorldState) -> WorldState:
-        one, two = (world.hands(i)._replace(old=self._scene.state(world, i).mask) for i in (0, 1))
-        view = self._scene.ledger.empty(REBUILT)
+        one, two = (world.hands(i)._replace(old=self._machines.state(world, i).mask) for i in (0, 1))
+        view = self._machines.ledger.empty(REBUILT)
         for i in (0, 1):
             if world.hands(i).reports:
-                view = self._scene.ledger.report(view, i)
+                view = self._machines.ledger.report(view, i)
         rest = tuple(entry for entry in world.done + world.rest if entry[0] in (OUTCOME, CLOSE))
         return world._replace(
             one=one, two=two, view=view, done=(), rest=rest, known=0, epoch=REBUILT,

@@ -85,9 +85,9 @@ class Search:
                 self._look_for_dead_ends()
         found.states, found.ends, found.seconds = len(self._worlds), len(self._ends), time.process_time() - began
         found.outages_felt = self.steps.outages_felt()
-        found.doubts = [repr(doubt) for doubt in self.steps.scene.workers.doubts(self._variant.doubts)]
-        found.doubts += self.steps.scene.ledger.doubts
-        found.workers, found.views = len(self.steps.scene.workers.states), len(self.steps.scene.ledger.states)
+        found.doubts = [repr(doubt) for doubt in self.steps.machines.workers.doubts(self._variant.doubts)]
+        found.doubts += self.steps.machines.ledger.doubts
+        found.workers, found.views = len(self.steps.machines.workers.states), len(self.steps.machines.ledger.states)
         return found
 
     def _visit_all(self, first_only: bool) -> None:

@@ -26,8 +26,8 @@ from typing import Any
 from dispatcher.wire.lease import Status
 from tests.exploration.faults import Faults
 from tests.exploration.footprint import HANDS, REST, VIEW, Menu
+from tests.exploration.machines import ALL, Machines
 from tests.exploration.moves import Moves
-from tests.exploration.scene import ALL, Scene
 from tests.exploration.truth import Truth
 from tests.exploration.upkeep import Upkeep
 from tests.exploration.variants import OWN, Variant
@@ -38,29 +38,29 @@ class Steps:
     """The steps of one variant. reduced: steps that no other can see come alone, and worlds are made plain."""
 
     def __init__(self, variant: Variant, *, reduced: bool = True) -> None:
-        self.scene = Scene(variant)
+        self.machines = Machines(variant)
         self.reduced = reduced
         self._variant = variant
-        self.truth = Truth(self.scene)
-        self._moves = Moves(self.scene)
-        self._upkeep = Upkeep(self.scene, self.truth)
-        faults = Faults(self.scene)
+        self.truth = Truth(self.machines)
+        self._moves = Moves(self.machines)
+        self._upkeep = Upkeep(self.machines, self.truth)
+        faults = Faults(self.machines)
         self.alone = [menu for i in (0, 1) for menu in (self._late(i), *(self._alone(i) if reduced else ()))]
         self.exchange: dict[int, Callable[[Any], Any]]
         """For each part that names the workers: the function that exchanges their names in it."""
         self.exchange = {
-            VIEW: self.scene.ledger.swap,
+            VIEW: self.machines.ledger.swap,
             REST: lambda rest: tuple([_exchanged(entry) for entry in rest]),
         }
         self.others = [*self._moves.menus(0), *self._moves.menus(1), *self._upkeep.menus(), *faults.menus()]
 
     def start(self) -> WorldState:
-        ledger, variant = self.scene.ledger, self._variant
+        ledger, variant = self.machines.ledger, self._variant
         view = ledger.empty(0)
         for name in variant.before:
             view = ledger.control(view, variant.record(name))
-        hands = Hands(state=self.scene.workers.start())
-        lane = tuple(sorted((int(variant.in_trial(kind)), self.scene.kind(kind)) for kind in variant.envelopes))
+        hands = Hands(state=self.machines.workers.start())
+        lane = tuple(sorted((int(variant.in_trial(kind)), self.machines.kind(kind)) for kind in variant.envelopes))
         return WorldState(
             one=hands, two=hands, view=view, lane=lane, acked=(), done=(), rest=(), control=variant.before,
             known=len(variant.before), epoch=0, waiting=False, marked=False, acknowledged=False, deleted=False,
@@ -94,7 +94,7 @@ class Steps:
 
     def _quiet(self, i: int, world: WorldState) -> list[Step]:
         """Where no fault may follow: an ack, a call, the publishing of a next attempt."""
-        state, moves = self.scene.state(world, i), self._moves
+        state, moves = self.machines.state(world, i), self._moves
         published = any(lane and lane != OWN for lane, *_ in state.stores)
         if not (state.acks or state.calls or published) or world.left:
             return []
@@ -113,7 +113,7 @@ class Steps:
             found = self._only(i, found.world)
 
     def _only(self, i: int, world: WorldState) -> Step | None:
-        state = self.scene.state(world, i)
+        state = self.machines.state(world, i)
         publishes = not state.calls and all(lane and lane != OWN for lane, *_ in state.stores)
         found = self._quiet(i, world) if state.acks or publishes else []
         return found[0] if len(found) == 1 else None
@@ -129,7 +129,7 @@ class Steps:
 
     def _drops(self, i: int, world: WorldState) -> list[Step]:
         """Where no fault may follow: it is told that all it holds is final."""
-        request = self.scene.state(world, i).request
+        request = self.machines.state(world, i).request
         if request is None or request.given_back or world.left:
             return []
         steps = list(self._moves.leases(i, world))
@@ -150,9 +150,9 @@ class Steps:
         """Made, excused, accepted: of what may come twice, nobody asks whether it was made or accepted."""
         called, excused, accepted = calls
         for kind in self._variant.envelopes:
-            if self.scene.called_targets(excused, self.scene.sequence(kind)):
-                accepted &= ~self.scene.target_bits(kind, ALL)
-        excused = self.scene.whole_rounds(excused)
+            if self.machines.called_targets(excused, self.machines.sequence(kind)):
+                accepted &= ~self.machines.target_bits(kind, ALL)
+        excused = self.machines.whole_rounds(excused)
         return called & ~excused, excused, accepted
 
     def plain_hands(self, hands: Hands) -> Hands:
@@ -165,7 +165,7 @@ class Steps:
         without a claim (which Upkeep.fold looks after)."""
         found: list[tuple[Any, ...]] = []
         for entry in rest:
-            now = self.scene.ledger.states[view]
+            now = self.machines.ledger.states[view]
             if entry[0] == OUTCOME and entry[-2:] not in now.names:
                 entry = (OUTCOME, entry[1], 0, 0)
             after = self._upkeep.fold(view, entry)
@@ -185,7 +185,7 @@ class Steps:
         """Worker states in which a call that does not reach the ledger is more than a call that takes long. There must
         be none: the same call is made again, and nothing else happens. So an outage is no step here: the calls under
         way wait, and so do fold and housekeeping, as they may in any case."""
-        workers = self.scene.workers
+        workers = self.machines.workers
         asking = [state for state in workers.states if state.request is not None and not state.overdue]
         return [repr(state) for state in asking if workers.move(state.id, ("lost", 0))[0] != state.id]
 
@@ -193,9 +193,9 @@ class Steps:
         """Nothing in a lane, nobody busy, completed, and no claim left."""
         if world.lane or world.rest or world.waiting or world.marked or world.known < len(world.control):
             return False
-        view = self.scene.ledger.states[world.view]
+        view = self.machines.ledger.states[world.view]
         finished = "finished" in world.control and view.ready and not view.claims
-        return finished and self.scene.state(world, 0).idle and self.scene.state(world, 1).idle
+        return finished and self.machines.state(world, 0).idle and self.machines.state(world, 1).idle
 
 
 def _exchanged(entry: tuple[int, ...]) -> tuple[int, ...]:

@@ -81,7 +81,7 @@ def without_last_attempts(search: Search, world: WorldState) -> WorldState:
 
     Records of attempt 0 stay: they are always read first, and without them attempt 1 leads to attempts beyond the last.
     """
-    bodies = search.steps.scene.bodies
+    bodies = search.steps.machines.bodies
 
     def is_kept(entry: tuple[Any, ...]) -> bool:
         return entry[0] != OUTCOME or all(kind[2] == 0 for kind, _ in results(bodies[entry[1]]))

@@ -4,7 +4,7 @@ from typing import Any
 
 from dispatcher.wire.outcome import Outcome
 from tests.exploration.envelopes import SIZE, results
-from tests.exploration.scene import Scene
+from tests.exploration.machines import Machines
 from tests.exploration.world import CLOSE, OUTCOME, TRUTH, WorldState
 
 Target = tuple[int, int]
@@ -13,8 +13,8 @@ FINAL = frozenset(map(int, Outcome))
 
 
 class Truth:
-    def __init__(self, scene: Scene) -> None:
-        self._scene = scene
+    def __init__(self, machines: Machines) -> None:
+        self._machines = machines
         self._known: dict[tuple[Any, ...], dict[Target, int]] = {}
 
     def of(self, log: tuple[Any, ...]) -> dict[Target, int]:
@@ -31,11 +31,11 @@ class Truth:
         if entry[0] == TRUTH:
             return list(entry[1])
         if entry[0] == CLOSE:
-            sequences = [self._scene.sequence(kind) for kind in self._scene.variant.sent]
+            sequences = [self._machines.sequence(kind) for kind in self._machines.variant.sent]
             return [((number, position), int(Outcome.CANCELLED)) for number in sequences for position in range(SIZE)]
-        found = results(self._scene.bodies[entry[1]]) if entry[0] == OUTCOME else []
+        found = results(self._machines.bodies[entry[1]]) if entry[0] == OUTCOME else []
         return [
-            ((self._scene.sequence(kind), position), code)
+            ((self._machines.sequence(kind), position), code)
             for kind, codes in found
             for position, code in zip(kind[3], codes, strict=True)
             if code in FINAL
@@ -47,14 +47,14 @@ class Truth:
 
     def wrong_counts(self, world: WorldState) -> str:
         """The law that is broken, if one is, now that the fold has read a record."""
-        view, truth = self._scene.ledger.states[world.view], self.of(world.done)
+        view, truth = self._machines.ledger.states[world.view], self.of(world.done)
         codes = list(truth.values())
         wanted = [codes.count(code) for code in Outcome]
         if view.ready and not view.ended and not _agree(list(view.counts), wanted, world):
             return f"I1: the view counts {view.counts}, the outcome topic says {wanted}"
         for (sequence, position), code in truth.items():
             accepted = world.accepted >> (SIZE * sequence + position) & 1
-            excused = self._scene.called_targets(world.excused, sequence)
+            excused = self._machines.called_targets(world.excused, sequence)
             if code == Outcome.CANCELLED and accepted and not excused:
                 return "I7: recorded cancelled though the provider had accepted it"
         return ""

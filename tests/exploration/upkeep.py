@@ -8,8 +8,8 @@ from dispatcher.wire.outcome import ClaimsEnded, CloseTask, EpochMark, Outcome, 
 from tests.exploration.envelopes import SIZE, TASK, filled
 from tests.exploration.footprint import HANDS, Menu
 from tests.exploration.ledger import claim_of, member_of
+from tests.exploration.machines import Machines
 from tests.exploration.rules import EARLY_MARK, EARLY_WORD
-from tests.exploration.scene import Scene
 from tests.exploration.truth import Truth
 from tests.exploration.variants import OWN
 from tests.exploration.world import CLOSE, ENDED, LIMBO, MARK, OUTCOME, UNRECORDED, Hands, Step, WorldState
@@ -20,9 +20,9 @@ CLOSED = encode_record(CloseTask(1, TASK, int(Outcome.CANCELLED), 0))
 
 
 class Upkeep:
-    def __init__(self, scene: Scene, truth: Truth) -> None:
-        self._scene = scene
-        self._variant = scene.variant
+    def __init__(self, machines: Machines, truth: Truth) -> None:
+        self._machines = machines
+        self._variant = machines.variant
         self._truth = truth
         self._folded: dict[tuple[int, tuple[Any, ...]], int] = {}
 
@@ -44,27 +44,27 @@ class Upkeep:
         ]
 
     def _ends_claims(self, i: int, world: WorldState) -> Iterator[Step]:
-        for worker, number in self._scene.ledger.states[world.view].claims:
+        for worker, number in self._machines.ledger.states[world.view].claims:
             if worker != i:
                 continue
-            in_hand = self._scene.state(world, i).mask >> number & 1
+            in_hand = self._machines.state(world, i).mask >> number & 1
             late = world.hands(i).late >> number & 1
             is_spared = in_hand and world.hands(i).reports
             if (late or not in_hand) and not is_spared and (ENDED, i, number) not in world.rest:
-                view = self._scene.ledger.end_claim(world.view, (i, number))
+                view = self._machines.ledger.end_claim(world.view, (i, number))
                 after = world._replace(view=view, rest=(*world.rest, (ENDED, i, number)))
                 yield Step((i, "has a claim end:", number), False, after)
 
     def _ends_holds(self, i: int, world: WorldState) -> Iterator[Step]:
         """The worker's late records are in the topic, or the worker is gone."""
-        is_held = i in self._scene.ledger.states[world.view].held
+        is_held = i in self._machines.ledger.states[world.view].held
         if is_held and not world.hands(i).reports and (ENDED, i, UNRECORDED) not in world.rest:
-            view = self._scene.ledger.end_hold(world.view, i)
+            view = self._machines.ledger.end_hold(world.view, i)
             after = world._replace(view=view, rest=(*world.rest, (ENDED, i, UNRECORDED)))
             yield Step((i, "has recorded what it knew"), False, after)
 
     def _closes(self, world: WorldState) -> Iterator[Step]:
-        if self._scene.ledger.states[world.view].closable and (CLOSE,) not in world.rest:
+        if self._machines.ledger.states[world.view].closable and (CLOSE,) not in world.rest:
             yield Step(("the task is closed",), False, world._replace(rest=(*world.rest, (CLOSE,))))
 
     def _marks(self, world: WorldState) -> Iterator[Step]:
@@ -86,7 +86,7 @@ class Upkeep:
         represents (Steps.named)."""
         after = self._folded.get((view, entry))
         if after is None:
-            ledger = self._scene.ledger
+            ledger = self._machines.ledger
             after = self._folded[view, entry] = ledger.fold(view, self._encoded(entry))
             if entry[0] == OUTCOME and not entry[3]:
                 assert after == ledger.fold(view, self._encoded((*entry[:2], 0, NOBODYS)))
@@ -97,7 +97,7 @@ class Upkeep:
         match entry[0]:
             case 0:
                 claim = claim_of((entry[2], entry[3])) if entry[3] else ""
-                return filled(self._scene.bodies[entry[1]], claim)
+                return filled(self._machines.bodies[entry[1]], claim)
             case 1:
                 return encode_record(ClaimsEnded(1, [member_of((entry[1], entry[2]))]))
             case 2:
@@ -110,24 +110,26 @@ class Upkeep:
         if entry[0] == OUTCOME:
             entry = (OUTCOME, entry[1], 0, 0)
         done = (*world.done, entry) if entry[0] in (OUTCOME, CLOSE) and entry not in world.done else world.done
-        return done if self._scene.may(world, "flush") else self._truth.summed(done)
+        return done if self._machines.may(world, "flush") else self._truth.summed(done)
 
     def _described(self, entry: tuple[Any, ...]) -> list[Any]:
         names = ("the record of", "the end of claim", "the closing", "the mark")
-        return [names[entry[0]], self._scene.bodies[entry[1]] if entry[0] == OUTCOME else entry[-1]]
+        return [names[entry[0]], self._machines.bodies[entry[1]] if entry[0] == OUTCOME else entry[-1]]
 
     # ------------------------------------------------------------- the end of a task
     def _finishes(self, world: WorldState) -> Iterator[Step]:
-        now = self._scene.ledger.states[world.view]
+        now = self._machines.ledger.states[world.view]
         if not (now.complete and now.ready and "finished" not in world.control):
             return
-        view = self._scene.ledger.control(world.view, self._variant.record("finished"))
+        view = self._machines.ledger.control(world.view, self._variant.record("finished"))
         control = (*world.control, "finished")
         after = world._replace(view=view, control=control, known=len(control))
         codes = list(self._truth.of((*world.done, *world.rest)).values())
         complete = len(codes) == SIZE * len(self._variant.sent)
         wrong = "" if complete else "I6: completed while the outcome topic lacks an outcome"
-        if complete and list(self._scene.ledger.states[world.view].counts) != [codes.count(code) for code in Outcome]:
+        if complete and list(self._machines.ledger.states[world.view].counts) != [
+            codes.count(code) for code in Outcome
+        ]:
             wrong = "I1: completed with counts other than those of the outcome topic"
         yield Step(("the task is completed",), False, after, wrong)
 
@@ -136,18 +138,18 @@ class Upkeep:
             return
         attached = False
         for i in (0, 1):
-            if OWN in self._scene.state(world, i).attached:
+            if OWN in self._machines.state(world, i).attached:
                 attached = True
-                others = tuple(lane for lane in self._scene.lanes if lane != OWN)
-                after = self._scene.moved(world, i, ("hold", *others))
+                others = tuple(lane for lane in self._machines.lanes if lane != OWN)
+                after = self._machines.moved(world, i, ("hold", *others))
                 yield Step((i, "lets go of the own lane"), False, after)
         if not attached and not world.deleted:
-            lane = tuple(place for place in world.lane if self._scene.lanes[place[0] % LIMBO] != OWN)
+            lane = tuple(place for place in world.lane if self._machines.lanes[place[0] % LIMBO] != OWN)
             one, two = self._forgotten(world.one), self._forgotten(world.two)
             yield Step(("the own lane is deleted",), False, world._replace(one=one, two=two, deleted=True, lane=lane))
 
     def _forgotten(self, hands: Hands) -> Hands:
-        held = tuple((lane, kind, mine and self._scene.lanes[lane] != OWN) for lane, kind, mine in hands.held)
+        held = tuple((lane, kind, mine and self._machines.lanes[lane] != OWN) for lane, kind, mine in hands.held)
         return hands._replace(held=held)
 
     # ------------------------------------------------------------- control
@@ -166,13 +168,13 @@ class Upkeep:
         """A view that is not ready grants nothing, so what it knew in between is nothing to anybody: it reads all."""
         if world.known == len(world.control) and not world.marked:
             return
-        ready = self._scene.ledger.states[world.view].ready
+        ready = self._machines.ledger.states[world.view].ready
         names = world.control[world.known : world.known + 1] if ready else world.control[world.known :]
         view = world.view
         for name in names:
-            view = self._scene.ledger.control(view, self._variant.record(name))
+            view = self._machines.ledger.control(view, self._variant.record(name))
         if world.marked:
-            view = self._scene.ledger.mark(view, world.epoch)
+            view = self._machines.ledger.mark(view, world.epoch)
         acknowledged = world.acknowledged or "cancel" in names
         known = world.known + len(names)
         after = world._replace(view=view, known=known, marked=False, acknowledged=acknowledged)

@@ -53,7 +53,7 @@ class Posts:
         return sum(targets for at_s, name, targets in self.left if from_s <= at_s < to_s and name == app)
 
 
-class Scene:
+class GatedQueue:
     """A queue with the gate of a worker, under a clock of its own."""
 
     def __init__(self, clock: VirtualClock, **channel: Any) -> None:
@@ -86,12 +86,12 @@ class Scene:
 
 
 @asynccontextmanager
-async def scene_of(clock: VirtualClock, channel: dict[str, Any]) -> AsyncIterator[Scene]:
-    scene = Scene(clock, **channel)
+async def scene_of(clock: VirtualClock, channel: dict[str, Any]) -> AsyncIterator[GatedQueue]:
+    gated = GatedQueue(clock, **channel)
     try:
-        yield scene
+        yield gated
     finally:
-        await scene.queue.abort()
+        await gated.queue.abort()
 
 
 @pytest.fixture
@@ -107,133 +107,133 @@ def loop_factory(clock: VirtualClock) -> Callable[[], ClockLoop]:
 
 
 @pytest.fixture
-def scene(request: pytest.FixtureRequest, clock: VirtualClock) -> AbstractAsyncContextManager[Scene]:
-    """Set the scene, with a channel as the mark `channel` says."""
+def gated(request: pytest.FixtureRequest, clock: VirtualClock) -> AbstractAsyncContextManager[GatedQueue]:
+    """Set the gated, with a channel as the mark `channel` says."""
     return scene_of(clock, getattr(request, "param", {}))
 
 
 def channel(**settings: Any) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("scene", [settings], indirect=True, ids=[""])
+    return pytest.mark.parametrize("gated", [settings], indirect=True, ids=[""])
 
 
-async def test_the_calls_of_a_capped_app_leave_evenly_and_those_of_another_at_once(scene: Scene) -> None:
-    scene.grant(100, cap=100)
-    scene.put(100)
-    scene.put(20, app="news")
-    await scene.pass_s(0.5)
-    assert scene.channel.count(0, 1e9) == pytest.approx(50, abs=4)
-    assert scene.channel.count(0, 100.05, "news") == 20
-    assert scene.queue.in_flight.waiting == pytest.approx(50, abs=4)
-    await scene.pass_s(0.6)
-    assert len(scene.reports) == 120
-    assert scene.queue.in_flight == ChannelLoad()
+async def test_the_calls_of_a_capped_app_leave_evenly_and_those_of_another_at_once(gated: GatedQueue) -> None:
+    gated.grant(100, cap=100)
+    gated.put(100)
+    gated.put(20, app="news")
+    await gated.pass_s(0.5)
+    assert gated.channel.count(0, 1e9) == pytest.approx(50, abs=4)
+    assert gated.channel.count(0, 100.05, "news") == 20
+    assert gated.queue.in_flight.waiting == pytest.approx(50, abs=4)
+    await gated.pass_s(0.6)
+    assert len(gated.reports) == 120
+    assert gated.queue.in_flight == ChannelLoad()
 
 
 @channel(concurrency=1)
-async def test_a_capped_app_with_much_to_send_and_others_take_turns(scene: Scene) -> None:
-    scene.grant(1_000, cap=1_000)
-    scene.put(60)
-    scene.put(30, app="news")
-    await scene.pass_s(1.0)
-    assert scene.channel.count(0, 1e9, "news") >= 20
-    assert scene.channel.count(0, 1e9) >= 20
+async def test_a_capped_app_with_much_to_send_and_others_take_turns(gated: GatedQueue) -> None:
+    gated.grant(1_000, cap=1_000)
+    gated.put(60)
+    gated.put(30, app="news")
+    await gated.pass_s(1.0)
+    assert gated.channel.count(0, 1e9, "news") >= 20
+    assert gated.channel.count(0, 1e9) >= 20
 
 
 @pytest.mark.parametrize("by_request", [False, True])
-async def test_an_envelope_counts_its_targets_or_as_one_request(scene: Scene, by_request: bool) -> None:
-    scene.grant(10 if by_request else 200, cap=10 if by_request else 200, by_request=by_request)
-    scene.put(10, targets=20)
+async def test_an_envelope_counts_its_targets_or_as_one_request(gated: GatedQueue, by_request: bool) -> None:
+    gated.grant(10 if by_request else 200, cap=10 if by_request else 200, by_request=by_request)
+    gated.put(10, targets=20)
     for second in (0.2, 0.4, 0.6, 0.8):
-        await scene.pass_s(0.2)
-        assert scene.channel.count(0, 1e9) == pytest.approx(200 * second, abs=20)
-    await scene.pass_s(0.3)
-    assert scene.channel.count(0, 1e9) == 200
+        await gated.pass_s(0.2)
+        assert gated.channel.count(0, 1e9) == pytest.approx(200 * second, abs=20)
+    await gated.pass_s(0.3)
+    assert gated.channel.count(0, 1e9) == 200
 
 
-async def test_what_is_not_let_through_before_its_use_by_is_given_back(scene: Scene) -> None:
-    scene.grant(10, cap=10)
-    scene.put(10, use_by_s=scene.clock.monotonic_s() + 0.5)
-    await scene.pass_s(0.6)
-    assert scene.reports.count(None) == 10 - scene.channel.count(0, 1e9)
-    assert scene.channel.count(0, 1e9) == pytest.approx(5, abs=1)
-    assert scene.queue.in_flight == ChannelLoad()
+async def test_what_is_not_let_through_before_its_use_by_is_given_back(gated: GatedQueue) -> None:
+    gated.grant(10, cap=10)
+    gated.put(10, use_by_s=gated.clock.monotonic_s() + 0.5)
+    await gated.pass_s(0.6)
+    assert gated.reports.count(None) == 10 - gated.channel.count(0, 1e9)
+    assert gated.channel.count(0, 1e9) == pytest.approx(5, abs=1)
+    assert gated.queue.in_flight == ChannelLoad()
 
 
-async def test_a_batch_of_several_envelopes_is_reported_when_its_last_has_left(scene: Scene) -> None:
+async def test_a_batch_of_several_envelopes_is_reported_when_its_last_has_left(gated: GatedQueue) -> None:
     """Envelopes of a capped app and of another, in one batch of a channel that takes several in a call."""
 
-    scene.queue.call_limit = 10
-    scene.grant(20, cap=100)
+    gated.queue.call_limit = 10
+    gated.grant(20, cap=100)
     envelopes = [envelope(number, app="shop" if number < 20 else "news") for number in range(40)]
-    scene.queue.put(batch(envelopes), lambda _, reports: scene.reports.extend(reports))
-    await scene.pass_s(0.1)
-    assert scene.channel.count(0, 1e9, "news") == 20
-    assert scene.channel.count(0, 1e9) < 20
-    assert scene.reports == []
-    await scene.pass_s(0.3)
-    assert scene.channel.count(0, 1e9) == 20
-    assert scene.reports == [ALL_SENT] * 40
+    gated.queue.put(batch(envelopes), lambda _, reports: gated.reports.extend(reports))
+    await gated.pass_s(0.1)
+    assert gated.channel.count(0, 1e9, "news") == 20
+    assert gated.channel.count(0, 1e9) < 20
+    assert gated.reports == []
+    await gated.pass_s(0.3)
+    assert gated.channel.count(0, 1e9) == 20
+    assert gated.reports == [ALL_SENT] * 40
 
 
-async def test_an_app_that_is_paused_while_it_waits_for_the_door_sends_nothing(scene: Scene) -> None:
-    scene.grant(100, cap=100)
-    scene.put(100)
-    await scene.pass_s(0.2)
-    scene.gate.report(Trouble(channel="x", app="shop", kind=PauseKind.HAND, for_s=60.0, reason="stop"))
-    before = scene.channel.count(0, 1e9)
-    await scene.pass_s(1.0)
-    assert scene.channel.count(0, 1e9) == before
-    put_off = [one for one in scene.reports if one is not None and one.verdict.code == UNSENT]
+async def test_an_app_that_is_paused_while_it_waits_for_the_door_sends_nothing(gated: GatedQueue) -> None:
+    gated.grant(100, cap=100)
+    gated.put(100)
+    await gated.pass_s(0.2)
+    gated.gate.report(Trouble(channel="x", app="shop", kind=PauseKind.HAND, for_s=60.0, reason="stop"))
+    before = gated.channel.count(0, 1e9)
+    await gated.pass_s(1.0)
+    assert gated.channel.count(0, 1e9) == before
+    put_off = [one for one in gated.reports if one is not None and one.verdict.code == UNSENT]
     assert len(put_off) == 100 - before
 
 
-async def test_a_worker_that_ends_gives_back_what_waits_for_the_door(scene: Scene) -> None:
-    scene.grant(100, cap=10)
-    scene.put(10)
-    await scene.pass_s(0.01)
-    await scene.queue.abort()
-    assert len(scene.reports) == 10
-    left = len(scene.channel.left)
-    await scene.pass_s(0.5)
-    assert len(scene.channel.left) == left
+async def test_a_worker_that_ends_gives_back_what_waits_for_the_door(gated: GatedQueue) -> None:
+    gated.grant(100, cap=10)
+    gated.put(10)
+    await gated.pass_s(0.01)
+    await gated.queue.abort()
+    assert len(gated.reports) == 10
+    left = len(gated.channel.left)
+    await gated.pass_s(0.5)
+    assert len(gated.channel.left) == left
 
 
 @channel(concurrency=1_000)
-async def test_what_left_while_the_provider_was_stopped_counts_when_it_goes_on(scene: Scene) -> None:
+async def test_what_left_while_the_provider_was_stopped_counts_when_it_goes_on(gated: GatedQueue) -> None:
     for _ in range(16):
-        scene.grant(50, cap=200)
-        scene.put(50)
-        if len(scene.channel.left) > 190 and scene.channel.goes_on.is_set():
-            scene.channel.goes_on.clear()
-            stopped_s = scene.clock.monotonic_s()
-        elif not scene.channel.goes_on.is_set() and scene.clock.monotonic_s() > stopped_s + 1.0:
-            scene.channel.goes_on.set()
-            went_on_s = scene.clock.monotonic_s()
+        gated.grant(50, cap=200)
+        gated.put(50)
+        if len(gated.channel.left) > 190 and gated.channel.goes_on.is_set():
+            gated.channel.goes_on.clear()
+            stopped_s = gated.clock.monotonic_s()
+        elif not gated.channel.goes_on.is_set() and gated.clock.monotonic_s() > stopped_s + 1.0:
+            gated.channel.goes_on.set()
+            went_on_s = gated.clock.monotonic_s()
             break
-        await scene.pass_s(0.25)
-    arrived = scene.channel.count(stopped_s, went_on_s)
+        await gated.pass_s(0.25)
+    arrived = gated.channel.count(stopped_s, went_on_s)
     for _ in range(4):
-        scene.grant(50, cap=200)
-        scene.put(50)
-        await scene.pass_s(0.25)
+        gated.grant(50, cap=200)
+        gated.put(50)
+        await gated.pass_s(0.25)
     assert arrived > 150
-    assert arrived + scene.channel.count(went_on_s, went_on_s + 1.0) <= 1.05 * 200 * 1.25
+    assert arrived + gated.channel.count(went_on_s, went_on_s + 1.0) <= 1.05 * 200 * 1.25
 
 
 @channel(concurrency=32, takes_s=0.05)
-async def test_fewer_calls_are_made_at_once_while_the_provider_answers_slowly(scene: Scene) -> None:
+async def test_fewer_calls_are_made_at_once_while_the_provider_answers_slowly(gated: GatedQueue) -> None:
     for takes_s, slots in ((0.05, {32}), (0.5, set(range(1, 24)))):
-        scene.channel.takes_s = takes_s
+        gated.channel.takes_s = takes_s
         for _ in range(4):
-            scene.put(32 * MIN_ANSWERS)
-            await scene.pass_s(1.3)
-        assert scene.queue.in_flight.calls in slots | {0}
-        assert scene.figures.limit.limit in slots
+            gated.put(32 * MIN_ANSWERS)
+            await gated.pass_s(1.3)
+        assert gated.queue.in_flight.calls in slots | {0}
+        assert gated.figures.limit.limit in slots
 
 
-async def test_figures_say_how_many_requests_were_made_and_answered_how(scene: Scene) -> None:
-    scene.put(5)
-    await scene.pass_s(0.05)
-    figures = scene.figures
+async def test_figures_say_how_many_requests_were_made_and_answered_how(gated: GatedQueue) -> None:
+    gated.put(5)
+    await gated.pass_s(0.05)
+    figures = gated.figures
     assert (figures.requests, figures.under_way, dict(figures.answers)) == (5, 0, {"sent": 5})
     assert figures.times.sum == pytest.approx(5 * 0.02, abs=0.02)

@@ -118,7 +118,7 @@ SECRETS = {
 }
 
 
-class Scene:
+class SecretUse:
     """One secret in the environment, and what became visible of it."""
 
     def __init__(self, secret: Secret, capsys: pytest.CaptureFixture[str]) -> None:
@@ -178,24 +178,24 @@ class Scene:
         self.written += shown.out + shown.err
 
 
-def unhandled(scene: Scene) -> None:
+def unhandled(use: SecretUse) -> None:
     """Print as the interpreter does an exception that nobody catches."""
-    scene.learn()
+    use.learn()
     with redirect_stderr(masked(sys.stderr)):
         try:
-            raise ValueError(scene.leak())
+            raise ValueError(use.leak())
         except ValueError:
             traceback.print_exc()
             sys.excepthook(*sys.exc_info())
-        sys.stderr.write(warnings.formatwarning(scene.leak(), UserWarning, "x", 1))
-    scene.read()
+        sys.stderr.write(warnings.formatwarning(use.leak(), UserWarning, "x", 1))
+    use.read()
 
 
-def in_a_thread(scene: Scene) -> None:
-    scene.learn()
+def in_a_thread(use: SecretUse) -> None:
+    use.learn()
 
     def fail() -> None:
-        raise ValueError(scene.leak())
+        raise ValueError(use.leak())
 
     hook, threading.excepthook = threading.excepthook, threading.__excepthook__
     with redirect_stderr(masked(sys.stderr)):
@@ -203,38 +203,38 @@ def in_a_thread(scene: Scene) -> None:
         thread.start()
         thread.join()
     threading.excepthook = hook
-    scene.read()
+    use.read()
 
 
-def as_error(scene: Scene) -> None:
-    scene.learn()
-    error = Unreachable(f"It failed: {scene.leak()}.", scene.leak())
-    scene.written += f"{error} {error!r} {error.cause} {error.next_step}"
+def as_error(use: SecretUse) -> None:
+    use.learn()
+    error = Unreachable(f"It failed: {use.leak()}.", use.leak())
+    use.written += f"{error} {error!r} {error.cause} {error.next_step}"
 
 
-def as_data(scene: Scene, output: Output) -> None:
-    scene.learn()
-    output.emit_record({"why": scene.leak(), "more": [{"deep": scene.leak()}], "path": Path(scene.leak())})
-    output.emit_rows([{"why": scene.leak()}], ["why"])
-    scene.written += text_of({"why": scene.leak()})
-    say(scene.leak())
-    scene.read()
+def as_data(use: SecretUse, output: Output) -> None:
+    use.learn()
+    output.emit_record({"why": use.leak(), "more": [{"deep": use.leak()}], "path": Path(use.leak())})
+    output.emit_rows([{"why": use.leak()}], ["why"])
+    use.written += text_of({"why": use.leak()})
+    say(use.leak())
+    use.read()
 
 
-def in_a_capture(scene: Scene) -> None:
-    scene.learn()
+def in_a_capture(use: SecretUse) -> None:
+    use.learn()
     masker = Masker()
-    scene.written += masker.text(scene.leak()) + json.dumps(masker.document({"why": [scene.leak()]}))
+    use.written += masker.text(use.leak()) + json.dumps(masker.document({"why": [use.leak()]}))
 
 
-def as_reason(scene: Scene) -> None:
+def as_reason(use: SecretUse) -> None:
     """The reason of a channel goes into outcome records, Redis and tables."""
-    scene.learn()
-    (report,) = read_reports([Report(Verdict(RETRY, scene.leak()))], [envelope()], lambda _: None)
-    scene.written += f"{report} {error_text(ValueError(scene.leak()))}"
+    use.learn()
+    (report,) = read_reports([Report(Verdict(RETRY, use.leak()))], [envelope()], lambda _: None)
+    use.written += f"{report} {error_text(ValueError(use.leak()))}"
 
 
-def in_a_library(scene: Scene) -> None:
+def in_a_library(use: SecretUse) -> None:
     """Pydantic's words on settings that a program makes itself."""
     models: tuple[type[PulsarSettings | RedisSettings], ...] = (PulsarSettings, RedisSettings)
     for model in models:
@@ -243,36 +243,32 @@ def in_a_library(scene: Scene) -> None:
             name.removeprefix(prefix).lower(): value for name, value in os.environ.items() if name.startswith(prefix)
         }
         try:
-            scene.written += repr(model.model_validate({**given, "wrong": "x"}))
+            use.written += repr(model.model_validate({**given, "wrong": "x"}))
         except ValidationError as error:
-            scene.written += str(error)
+            use.written += str(error)
 
 
-FAILURES: dict[str, Callable[[Scene], None]] = {
-    "config show": lambda scene: scene.command("config", "show"),
-    "config show as JSON": lambda scene: scene.command("config", "show", "-o", "json"),
-    "a command without Redis": lambda scene: scene.command("task", "list"),
-    "a command without Redis, with tracebacks": lambda scene: scene.command("--log-level", "debug", "task", "list"),
-    "provision without Pulsar": lambda scene: scene.command("provision"),
-    "provision with tracebacks": lambda scene: scene.command("--log-level", "debug", "provision"),
-    "doctor without servers": lambda scene: scene.command("doctor"),
-    "doctor as JSON": lambda scene: scene.command("doctor", "-o", "json"),
-    "a worker without servers": lambda scene: scene.process("--log-json", "--log-level", "debug", "worker"),
-    "channel check fcm": lambda scene: scene.command(
-        "--log-level", "debug", "channel", "check", "fcm", "--app", "shop"
-    ),
-    "channel check apns": lambda scene: scene.command(
-        "--log-level", "debug", "channel", "check", "apns", "--app", "shop"
-    ),
-    "an error of a library": lambda scene: scene.fails(),
-    "its traceback": lambda scene: scene.fails("--log-level", "debug"),
-    "a log line": lambda scene: scene.logs(as_json=False),
-    "a log line as JSON": lambda scene: scene.logs(as_json=True),
+FAILURES: dict[str, Callable[[SecretUse], None]] = {
+    "config show": lambda use: use.command("config", "show"),
+    "config show as JSON": lambda use: use.command("config", "show", "-o", "json"),
+    "a command without Redis": lambda use: use.command("task", "list"),
+    "a command without Redis, with tracebacks": lambda use: use.command("--log-level", "debug", "task", "list"),
+    "provision without Pulsar": lambda use: use.command("provision"),
+    "provision with tracebacks": lambda use: use.command("--log-level", "debug", "provision"),
+    "doctor without servers": lambda use: use.command("doctor"),
+    "doctor as JSON": lambda use: use.command("doctor", "-o", "json"),
+    "a worker without servers": lambda use: use.process("--log-json", "--log-level", "debug", "worker"),
+    "channel check fcm": lambda use: use.command("--log-level", "debug", "channel", "check", "fcm", "--app", "shop"),
+    "channel check apns": lambda use: use.command("--log-level", "debug", "channel", "check", "apns", "--app", "shop"),
+    "an error of a library": lambda use: use.fails(),
+    "its traceback": lambda use: use.fails("--log-level", "debug"),
+    "a log line": lambda use: use.logs(as_json=False),
+    "a log line as JSON": lambda use: use.logs(as_json=True),
     "an exception that nobody catches": unhandled,
     "an exception in a thread": in_a_thread,
     "an error of Fairlane": as_error,
-    "a table": lambda scene: as_data(scene, Output()),
-    "JSON": lambda scene: as_data(scene, Output(as_json=True)),
+    "a table": lambda use: as_data(use, Output()),
+    "JSON": lambda use: as_data(use, Output(as_json=True)),
     "a capture": in_a_capture,
     "a reason of a channel": as_reason,
     "settings of a program": in_a_library,
@@ -295,10 +291,10 @@ def test_no_failure_shows_a_secret(
 ) -> None:
     for name, value in SECRETS[secret].variables.items():
         monkeypatch.setenv(name, value)
-    scene = Scene(SECRETS[secret], capsys)
-    FAILURES[failure](scene)
-    assert scene.written
-    assert not [part for part in SECRETS[secret].parts if part in scene.written], scene.written
+    use = SecretUse(SECRETS[secret], capsys)
+    FAILURES[failure](use)
+    assert use.written
+    assert not [part for part in SECRETS[secret].parts if part in use.written], use.written
 
 
 def of_http(status: int, text: str) -> str:

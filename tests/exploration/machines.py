@@ -15,7 +15,7 @@ ALL = (1 << SIZE) - 1
 """All positions of an envelope."""
 
 
-class Scene:
+class Machines:
     def __init__(self, variant: Variant) -> None:
         self.variant = variant
         self.lanes = [lane.name for lane in variant.lanes()]
