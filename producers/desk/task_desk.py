@@ -142,8 +142,10 @@ class TaskDesk(Acting):
         return self._shown(self._connection.foresight.with_etas([view])[0])
 
     @action("tasks.set")
-    def change(self, id_: str, changes: Changes | None, message: Mapping[str, Any] | str | None) -> Edit | None:
-        """Change a task's message, then its controls. Return the edit of the message, if there is one."""
+    def change(
+        self, id_: str, changes: Changes | None, message: Mapping[str, Any] | str | None
+    ) -> tuple[TaskView, Edit | None]:
+        """Change a task's message, then its controls. Return the task, and the edit of its message."""
         inside = self._own(id_).id
         if changes is not None:
             self._check_change(changes)
@@ -154,7 +156,7 @@ class TaskDesk(Acting):
                 raise TaskEnded(reason)
             for reason in self._client.set_many(plan).failed.values():
                 raise Unreachable(reason)
-        return edit
+        return self._foreseen(self._own(id_)), edit
 
     @action("tasks.cancel")
     def cancel(self, id_: str, wait_s: float) -> Cancelled:

@@ -192,12 +192,12 @@ def show(call: Call) -> Answer:
 
 
 def change(call: Call) -> Answer:
-    desk, id_, given = call.desks.tasks, call.path["id"], call.body
+    given = call.body
     changes = given.changes()
     if changes is None and given.message is None:
         raise InvalidInput("There is nothing to change.", "Name at least one of weight, tier, cap, paused, message.")
-    edit = desk.change(id_, changes, given.message)
-    return Answer({**task_fields(desk.task(id_)), "edit": None if edit is None else edit.number})
+    view, edit = call.desks.tasks.change(call.path["id"], changes, given.message)
+    return Answer({**task_fields(view), "edit": None if edit is None else edit.number})
 
 
 def cancel(call: Call) -> Answer:

@@ -249,9 +249,9 @@ def test_preview_shows_requests_and_stores_nothing(world: DeskWorld) -> None:
 # ------------------------------------------------------------------ changes
 def test_change_of_a_task_is_made_in_the_name_of_the_key(tenants: DeskWorld) -> None:
     desk = tenants.desks().tasks
-    edit = desk.change("own", Changes(weight=0.5, paused=True), "Other")
+    changed, edit = desk.change("own", Changes(weight=0.5, paused=True), "Other")
     assert edit is not None
-    assert edit.number == 1
+    assert (edit.number, changed.id, changed.weight) == (1, "own", 0.5)
     view, message = desk.task_and_message("own")
     assert (view.weight, view.state, message["body"]) == (0.5, "paused", "Other")
     assert {(entry.by, entry.request, entry.app, entry.task) for entry in tenants.audit()} == {
