@@ -75,6 +75,11 @@ class Epochs(ViewPart):
         """Return whether the view is complete, so that its counts are right."""
         return bool(self._view.command("HGET", self._view.keys.epoch, "ready") == b"1")
 
+    def ready_view(self) -> str:
+        """Return the id of the view if it is complete; empty if it is not."""
+        id_, ready = self._view.command("HMGET", self._view.keys.epoch, "id", "ready")
+        return id_.decode() if id_ and ready == b"1" else ""
+
     def check_counts(self) -> None:
         """Raise NotReady while the view is being rebuilt, when sums over its tasks are too low. (A view that no worker
         has begun holds the tasks submitted so far.)"""

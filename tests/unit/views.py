@@ -56,7 +56,12 @@ class FixedTasks(TaskTable):
         return [self.known[task] for task in tasks if task in self.known]
 
     def page(
-        self, selection: TaskSelection, shape: RowShape[Any], limit: int | None = 100, cursor: str | None = None
+        self,
+        selection: TaskSelection,
+        shape: RowShape[Any],
+        limit: int | None = 100,
+        cursor: str | None = None,
+        max_looks: int | None = None,
     ) -> Page[Any]:
         self.reads += 1
         names = sorted(self.known)

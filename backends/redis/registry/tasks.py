@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -74,19 +75,26 @@ class TaskTable(ViewPart):
         return found
 
     def page(
-        self, selection: TaskSelection, shape: RowShape[T], limit: int | None = 100, cursor: str | None = None
+        self,
+        selection: TaskSelection,
+        shape: RowShape[T],
+        limit: int | None = 100,
+        cursor: str | None = None,
+        max_looks: int | None = None,
     ) -> Page[T]:
         """Return a page of tasks, newest first, from a cursor (None: from the first). Redis does the filtering.
 
-        limit: None for all. Over all pages, a task that moved meanwhile may be missing, and a task may come twice.
+        limit: None for all. max_looks: after this many looks at 1,000 tasks each, the page ends with what was found.
+        Over all pages, a task that moved meanwhile may be missing, and a task may come twice.
         """
         found: list[T] = []
         most = _ALL if limit is None else limit
-        while True:
+        for look in count(1):
             now_ms, rows, cursor = self._rows(selection, shape.fields, most - len(found), cursor)
             found.extend(shape.parse(row, now_ms) for row in rows)
-            if cursor is None or len(found) >= most:
-                return Page(now_ms, found, cursor)
+            if cursor is None or len(found) >= most or look == max_looks:
+                break
+        return Page(now_ms, found, cursor)
 
     def live(self, shape: RowShape[T]) -> list[T]:
         """Return all tasks that have not ended, newest first, each once. Each page takes a few ms of Redis' time, for
@@ -100,6 +108,10 @@ class TaskTable(ViewPart):
             if cursor is None:
                 return found
             seen.update(row[0] for row in rows)
+
+    def live_count(self) -> int:
+        """Return the number of tasks that have not ended."""
+        return int(self._view.command("ZCARD", self._view.keys.tasks))
 
     def task(self, task: str) -> TaskView | None:
         """Return a task, or None if it is not known or its tombstone has expired."""
