@@ -45,17 +45,18 @@ class Foresight:
     def _live_tasks(self) -> list[TaskView]:
         return self._registry.tasks.live(TASK_VIEW)
 
-    def _etas_by_task(self, live: Callable[[], Sequence[TaskView]]) -> dict[str, float]:
+    def _etas_by_task(self, live: Callable[[], Iterable[TaskView]]) -> dict[str, float]:
         with self._lock:
             began_s = time.monotonic()
             if began_s >= self._kept_until_s:
-                self._etas = self._estimate(live)
+                self._etas = self.estimate(live)
                 now_s = time.monotonic()
                 self._kept_until_s = now_s + max(_KEPT_S, _KEPT_COSTS * (now_s - began_s))
             return self._etas
 
-    def _estimate(self, live: Callable[[], Sequence[TaskView]]) -> dict[str, float]:
-        """Return the estimates by task; empty if no worker is serving or no worker has the task's channel."""
+    def estimate(self, live: Callable[[], Iterable[TaskView]]) -> dict[str, float]:
+        """Return the estimates by task; empty if no worker is serving. A task whose channel no worker has is without.
+        live: returns all live tasks."""
         beats = self._workers.workers()
         if not any(beat.state == "serving" for beat in beats):
             return {}
