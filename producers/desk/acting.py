@@ -3,7 +3,7 @@
 What belongs to another app does not exist: NotFound, in the same words as for an unknown id.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TypeVar
@@ -18,6 +18,7 @@ from dispatcher.model.view import TaskView
 from producers.client import PushClient
 from producers.connection import Connection
 from producers.desk.access_book import CHANGES_S, READS_S, AccessBook
+from producers.desk.board import Board
 from producers.desk.scoped_ids import ScopedIds, is_task_id
 from producers.outcomes.record import ReasonGroup, TargetFilter, TargetRecord
 
@@ -28,11 +29,14 @@ R = TypeVar("R", TargetRecord, ReasonGroup)
 class Acting:
     """Acts for one principal in one request. request: the id of the request, for records and audit."""
 
-    def __init__(self, principal: Principal, connection: Connection, book: AccessBook, request: str = "") -> None:
+    def __init__(
+        self, principal: Principal, connection: Connection, book: AccessBook, board: Board, request: str = ""
+    ) -> None:
         self.principal = principal
         self._connection = connection
         self._request = request
         self._book = book
+        self._board = board
         self._ids = ScopedIds(principal.app)
         self._named = dict[str, str]()
         """How the principal has named tasks, by their internal ids."""
@@ -80,10 +84,6 @@ class Acting:
         if app is not None and not self._is_own(app):
             raise NotFound(f"There is no app {app}.", "A key acts for its own app only.")
         return self.principal.app or app
-
-    def _clipped(self, only: Mapping[str, str | None]) -> dict[str, str | None]:
-        """Return a selection of tasks, as PushClient.tasks takes it, that has nothing of other apps."""
-        return {**only, "app": self._app(only.get("app")), "id_prefix": self._prefix(only.get("id_prefix"))}
 
     def _prefix(self, prefix: str | None) -> str | None:
         return None if prefix is None else self._ids.inside(prefix)

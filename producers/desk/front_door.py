@@ -11,6 +11,8 @@ from dispatcher.access.principal import Principal
 from dispatcher.model.errors import LimitReached, Unreachable
 from producers.connection import Connection
 from producers.desk.access_book import CHANGES_S, AccessBook
+from producers.desk.board import Board
+from producers.desk.board_desk import BoardDesk
 from producers.desk.letter_desk import LetterDesk
 from producers.desk.operator_desk import OperatorDesk
 from producers.desk.task_desk import TaskDesk
@@ -19,14 +21,21 @@ from producers.desk.task_desk import TaskDesk
 class Desks:
     """The desks for one request of a principal."""
 
-    def __init__(self, principal: Principal, connection: Connection, book: AccessBook, request: str) -> None:
+    def __init__(
+        self, principal: Principal, connection: Connection, book: AccessBook, board: Board, request: str
+    ) -> None:
         self.principal = principal
-        self._given = (principal, connection, book, request)
+        self._given = (principal, connection, book, board, request)
 
     @cached_property
     def tasks(self) -> TaskDesk:
         """Tasks."""
         return TaskDesk(*self._given)
+
+    @cached_property
+    def board(self) -> BoardDesk:
+        """Lists and events of tasks."""
+        return BoardDesk(*self._given)
 
     @cached_property
     def letters(self) -> LetterDesk:
@@ -46,18 +55,21 @@ class FrontDoor:
         """Raises NotConfigured."""
         self._connection = connection = Connection(settings)
         self.book = AccessBook(connection.access, connection.epochs.ready, SystemClock())
+        self.board = Board.open(settings.redis, SystemClock())
 
     def __enter__(self) -> Self:
         self.book.start()
+        self.board.start()
         return self
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self.board.close()
         self.book.close()
         self._connection.close()
 
     def desks(self, principal: Principal, request: str) -> Desks:
         """Return the desks for one request of a principal."""
-        return Desks(principal, self._connection, self.book, request)
+        return Desks(principal, self._connection, self.book, self.board, request)
 
     def principal(self, token: str) -> Principal:
         """Return who asks with a key. Raises NoKey, NotReady."""

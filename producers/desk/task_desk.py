@@ -119,14 +119,6 @@ class TaskDesk(Acting):
 
     # ------------------------------------------------------------------------------ tasks
 
-    @action("tasks.list")
-    def tasks(
-        self, only: Mapping[str, str | None], limit: int, cursor: str | None
-    ) -> tuple[list[TaskView], str | None]:
-        """Return a page of tasks, newest first, and the cursor of the next page. only: as of PushClient.tasks."""
-        views, cursor = self._client.task_page(**self._clipped(only), limit=limit, cursor=cursor)
-        return [self._shown(view) for view in views], cursor
-
     @action("tasks.show")
     def task(self, id_: str) -> TaskView:
         """Return a task in its current state."""
@@ -139,7 +131,7 @@ class TaskDesk(Acting):
         return self._foreseen(view), message
 
     def _foreseen(self, view: TaskView) -> TaskView:
-        return self._shown(self._connection.foresight.with_etas([view])[0])
+        return self._shown(self._board.foreseen(view))
 
     @action("tasks.set")
     def change(

@@ -7,6 +7,7 @@ from typing import Any
 from backends.redis.registry.access import AccessTable
 from backends.redis.registry.audit import AuditEntry, AuditTable
 from backends.redis.registry.registry import Registry
+from backends.redis.registry.task_rows import TASK_VIEW
 from backends.redis.workers import Workers
 from dispatcher.access.app_policy import AppPolicy
 from dispatcher.access.principal import NOBODY, Caller, Principal, Scope
@@ -17,6 +18,9 @@ from producers.connection import Connection
 from producers.control.foresight import Foresight
 from producers.control.known_tasks import KnownTasks
 from producers.desk.access_book import AccessBook
+from producers.desk.board import Age, Board, Page
+from producers.desk.board_lists import Lists, Selection, Sort
+from producers.desk.board_share import Share
 from producers.desk.front_door import Desks
 from producers.outcomes.dead_letters import DeadLetterBox
 from producers.outcomes.record import TargetFilter, TargetRecord
@@ -67,6 +71,19 @@ class MemoryConnection(Connection):
         return invalid_targets(self.records, chosen, {})
 
 
+class LiveBoard(Board):
+    """A board that reads all tasks for each page."""
+
+    def __init__(self, world: FakeService) -> None:
+        super().__init__(world.view, world.clock, Share(world.clock))
+
+    def page(self, selection: Selection, sort: Sort, limit: int, cursor: str | None = None) -> Page:
+        return Page(*Lists(self._registry.tasks.live(TASK_VIEW)).page(selection, sort, limit, cursor))
+
+    def age(self, app: str = "") -> Age:
+        return Age(0, 0.0, complete=True, read=0, total=0)
+
+
 class DeskWorld:
     """A service with a door, and other programs that use it without the door."""
 
@@ -75,16 +92,17 @@ class DeskWorld:
         self.connection = MemoryConnection(self.service)
         self.client = PushClient(self.connection, Caller("client:ana@ops"))
         self.book = AccessBook(self.connection.access, self.connection.epochs.ready, self.service.clock)
+        self.board = LiveBoard(self.service)
         for app in ("shop", "news"):
             self.allow(app, channels=["log"])
 
     def desks(self, app: str = "shop", scopes: Iterable[Scope] = EVERYTHING, request: str = "req-1") -> Desks:
         """Return what a key of an app may do."""
         principal = Principal(kind="key", name=f"k-{app}", app=app, scopes=frozenset(scopes))
-        return Desks(principal, self.connection, self.book, request)
+        return Desks(principal, self.connection, self.book, self.board, request)
 
     def operator(self) -> Desks:
-        return Desks(OPERATOR, self.connection, self.book, "req-0")
+        return Desks(OPERATOR, self.connection, self.book, self.board, "req-0")
 
     def submit(self, id_: str, app: str = "shop", targets: Iterable[str] = ("a", "b"), **fields: Any) -> str:
         """Submit a task without the door."""

@@ -108,7 +108,7 @@ def test_key_reads_its_own_tasks_by_their_ids(tenants: DeskWorld) -> None:
 
 def test_list_has_what_the_app_owns_under_the_ids_of_the_key(tenants: DeskWorld) -> None:
     def listed(**only: str | None) -> set[str]:
-        return {view.id for view in tenants.desks().tasks.tasks(only, 100, None)[0]}
+        return {view.id for view in tenants.desks().board.tasks(only, "-created", 100, None).tasks}
 
     assert listed() == {"own", "both", "~plain", "~news--odd"}
     assert listed(id_prefix="o") == {"own"}
@@ -121,7 +121,7 @@ def test_list_has_what_the_app_owns_under_the_ids_of_the_key(tenants: DeskWorld)
 def test_operator_sees_all_apps_and_internal_ids(tenants: DeskWorld) -> None:
     desk = tenants.operator().tasks
     assert desk.task("shop--own").app == "shop"
-    assert {view.id for view in desk.tasks({"app": "news"}, 100, None)[0]} == {
+    assert {view.id for view in tenants.operator().board.tasks({"app": "news"}, "id", 100, None).tasks} == {
         *("news--own", "news--both", "theirs", "shop--taken"),
     }
 

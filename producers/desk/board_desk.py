@@ -1,0 +1,96 @@
+"""The board at the desk: lists and events of a principal's live tasks."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from backends.redis.registry.task_rows import TASK_VIEW
+from backends.redis.registry.tasks import TaskSelection
+from dispatcher.model.errors import InvalidInput
+from dispatcher.model.view import ENDED_STATES, STATES, TaskView
+from producers.desk.acting import Acting
+from producers.desk.board import Age
+from producers.desk.board_follower import Changes, Follower
+from producers.desk.board_lists import Selection, Sort
+from producers.desk.guard import action
+
+MAX_LOOKS = 5
+"""Looks at 1,000 tasks each for one page of ended ones, which may then have fewer rows."""
+
+
+class TaskList(NamedTuple):
+    """A page of tasks."""
+
+    tasks: list[TaskView]
+    cursor: str | None
+    """Of the next page; None: this is the last."""
+    age: Age | None
+    """Of the board; None for ended tasks, which are read from the view."""
+    counts: dict[str, dict[str, int]]
+    """The principal's live tasks by app, state, tier and channel."""
+
+
+class BoardDesk(Acting):
+    """Live tasks of a principal. Raises NotReady while none were read."""
+
+    @action("tasks.list")
+    def tasks(self, only: Mapping[str, str | None], sort: str, limit: int, cursor: str | None) -> TaskList:
+        """Return a page of live tasks, or of ended ones if `only` names such a state. Raises InvalidInput.
+
+        only: of the fields of Selection.
+        """
+        order, app = Sort.parse(sort), self.principal.app
+        if only.get("state") in ENDED_STATES:
+            tasks, next_cursor = self._ended(only, order, limit, cursor)
+            return TaskList(list(map(self._shown, tasks)), next_cursor, None, self._board.counts(app))
+        page = self._board.page(self._selection(only), order, limit, cursor)
+        tasks = list(map(self._shown, page.tasks))
+        return TaskList(tasks, page.cursor, self._board.age(app), self._board.counts(app))
+
+    @action("tasks.events")
+    def one(self, id_: str) -> Selection:
+        """Return the selection of one task. Raises NotFound."""
+        return Selection(id=self._own(id_).id, app=self.principal.app or None)
+
+    @action("tasks.events")
+    def some(self, only: Mapping[str, str | None]) -> Selection:
+        """Return a selection of live tasks. Raises InvalidInput."""
+        return self._selection(only)
+
+    @contextmanager
+    def follow(self, selection: Selection, wake: Callable[[], None]) -> Iterator[Callable[[], Changes]]:
+        """Enter a function that returns what has happened to the tasks since its last call; first, their present
+        states. wake: called, by any thread, when there is something to return. Raises NotReady if too many follow."""
+        follower = Follower(selection, wake)
+        self._board.follow(follower)
+
+        def take() -> Changes:
+            changes = follower.take()
+            return changes._replace(tasks=list(map(self._shown, changes.tasks)))
+
+        try:
+            yield take
+        finally:
+            self._board.unfollow(follower)
+
+    def _selection(self, only: Mapping[str, str | None]) -> Selection:
+        state = only.get("state")
+        if state is not None and state not in STATES:
+            raise InvalidInput(f"state: is {state!r}; it must be one of {', '.join(STATES)}.")
+        fields = {**only, "app": self._app(only.get("app"))}
+        return Selection(**fields, ids=self._ids)
+
+    def _ended(
+        self, only: Mapping[str, str | None], sort: Sort, limit: int, cursor: str | None
+    ) -> tuple[list[TaskView], str | None]:
+        if sort != Sort() or only.get("q") is not None:
+            raise InvalidInput("Ended tasks are listed newest first, and not by parts of ids.", "Leave out sort and q.")
+        selection = TaskSelection(
+            state=only["state"],
+            app=self._app(only.get("app")),
+            tier=only.get("tier"),
+            channel=only.get("channel"),
+            id_prefix=self._prefix(only.get("id_prefix")),
+        )
+        page = self._connection.registry.tasks.page(selection, TASK_VIEW, limit, cursor, MAX_LOOKS)
+        return page.tasks, page.cursor

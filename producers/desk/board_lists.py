@@ -1,0 +1,148 @@
+"""Live tasks in memory: select, sort and page them. Pure functions of the tasks that the board holds."""
+
+import math
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, NamedTuple, Self
+
+import msgspec
+
+from dispatcher.model.errors import DECODING_ERRORS, InvalidInput
+from dispatcher.model.view import TaskView
+from producers.desk.scoped_ids import ScopedIds
+
+SORTS = ("created", "eta", "rate", "pending", "id")
+Value = float | str
+COUNTED = ("app", "state", "tier", "channel")
+"""Fields by which live tasks are counted."""
+_INTERNAL = ScopedIds("")
+_BLOCK = 2_000
+"""Tasks that are filtered at once: most pages are found in the first ones."""
+_decode = msgspec.json.Decoder(tuple[str, float | str | None, str]).decode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which live tasks. None selects any value."""
+
+    id: str | None = None
+    """The internal id of the only task."""
+    app: str | None = None
+    state: str | None = None
+    tier: str | None = None
+    channel: str | None = None
+    id_prefix: str | None = None
+    q: str | None = None
+    """A part of the id."""
+    ids: ScopedIds = _INTERNAL
+    """How the ids are shown in which `id_prefix` and `q` are looked for."""
+
+    def among(self, tasks: Iterable[TaskView]) -> list[TaskView]:
+        """Return those of the tasks that it selects."""
+        found = list(tasks)
+        for name in ("id", *COUNTED):
+            if (value := getattr(self, name)) is not None:
+                field = attrgetter(name)
+                found = [task for task in found if field(task) == value]
+        shown = self.ids.shown
+        if (prefix := self.id_prefix) is not None:
+            found = [task for task in found if shown(task.id).startswith(prefix)]
+        if (part := self.q) is not None:
+            found = [task for task in found if part in shown(task.id)]
+        return found
+
+
+class Sort(NamedTuple):
+    """An order of tasks; those with equal values are in the order of their ids."""
+
+    by: str = "created"
+    """One of SORTS."""
+    descending: bool = True
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Parse a name of SORTS; `-` before it: descending. Raises InvalidInput."""
+        by = text.removeprefix("-")
+        if by not in SORTS:
+            raise InvalidInput(f"sort: is {text!r}; it must be one of {', '.join(SORTS)}, or one with - before it.")
+        return cls(by, text.startswith("-"))
+
+    def __str__(self) -> str:
+        return f"{'-' if self.descending else ''}{self.by}"
+
+    def cursor(self, key: tuple[Value, str]) -> str:
+        """Return the cursor after a row: its value and id."""
+        return msgspec.json.encode((str(self), *key)).hex()  # an infinite value is null
+
+    def after(self, cursor: str | None) -> tuple[Value, str] | None:
+        """Return the value and id in a cursor. Raises InvalidInput if it is none of this order."""
+        if cursor is None:
+            return None
+        try:
+            sort, value, id_ = _decode(bytes.fromhex(cursor))
+        except DECODING_ERRORS:
+            sort, value, id_ = "", None, ""
+        if sort != str(self) or isinstance(value, str) != (self.by == "id"):
+            raise InvalidInput(
+                f"cursor: {cursor!r} is no cursor of the order {self}.", "Use the cursor of the page before."
+            )
+        return math.inf if value is None else value, id_
+
+
+class Lists:
+    """Live tasks in every order, at one moment."""
+
+    def __init__(self, tasks: Iterable[TaskView] = (), etas: Mapping[str, float] | None = None) -> None:
+        """etas: seconds until done by task; tasks without one come last."""
+        self.etas = etas or {}
+        by_id = sorted(tasks, key=attrgetter("id"))
+        self._orders = {name: sorted(by_id, key=self._value(name)) for name in SORTS}  # sorting is stable
+        self._counts = Counter(map(attrgetter(*COUNTED), by_id))
+
+    def page(
+        self, selection: Selection, sort: Sort, limit: int, cursor: str | None = None
+    ) -> tuple[list[TaskView], str | None]:
+        """Return the selected tasks after a cursor, and the cursor of the next page. Raises InvalidInput."""
+        found: list[TaskView] = []
+        for block in self._blocks(sort, sort.after(cursor)):
+            found += selection.among(block)
+            if len(found) > limit:
+                return found[:limit], sort.cursor(self._key(sort.by)(found[limit - 1]))
+        return found, None
+
+    def counts(self, app: str = "") -> dict[str, dict[str, int]]:
+        """Return the number of tasks by value of each of COUNTED; app: only of its own, empty: of all."""
+        counts: dict[str, Counter[str]] = {name: Counter() for name in COUNTED}
+        for values, count in self._counts.items():
+            if app in ("", values[0]):
+                for name, value in zip(COUNTED, values, strict=True):
+                    counts[name][value] += count
+        return {name: dict(count) for name, count in counts.items()}
+
+    def size(self, app: str = "") -> int:
+        """Return the number of tasks; app: as in `counts`."""
+        return sum(count for values, count in self._counts.items() if app in ("", values[0]))
+
+    def _blocks(self, sort: Sort, after: tuple[Value, str] | None) -> Iterator[list[TaskView]]:
+        order, key = self._orders[sort.by], self._key(sort.by)
+        if sort.descending:
+            end = len(order) if after is None else bisect_left(order, after, key=key)
+            for last in range(end, 0, -_BLOCK):
+                yield order[max(0, last - _BLOCK) : last][::-1]
+        else:
+            start = 0 if after is None else bisect_right(order, after, key=key)
+            for first in range(start, len(order), _BLOCK):
+                yield order[first : first + _BLOCK]
+
+    def _key(self, by: str) -> Callable[[TaskView], tuple[Any, str]]:
+        value = self._value(by)
+        return lambda task: (value(task), task.id)
+
+    def _value(self, by: str) -> Callable[[TaskView], Any]:
+        if by == "eta":
+            etas = self.etas
+            return lambda task: etas.get(task.id, math.inf)
+        return attrgetter({"created": "created_ms", "pending": "targets.pending"}.get(by, by))
