@@ -16,7 +16,9 @@ from producers.desk.front_door import FrontDoor
 from producers.desk.guard import check_right
 from web import problems
 from web.bodies import parse_json, parse_query, read_body
-from web.routing import Answer, Call, Route
+from web.encoding import encoded
+from web.routing import Call, Route, Stream
+from web.streams import send_stream
 
 REQUEST_ID = "X-Request-Id"
 _HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
@@ -71,12 +73,16 @@ def handler_of(route: Route, door: FrontDoor, threads: Executor) -> Handler:
         principal = door.principal(_token(request))
         check_right(principal, route.action)
         await loop.run_in_executor(threads, door.take_request, principal)
-        query: Any = parse_query(request.query, list(request.query.keys()), route.query or _NoQuery)
+        query: Any = parse_query(request.query, [name for name, _ in request.query.items()], route.query or _NoQuery)
         body: Any = None
         if route.body is not None:
             body = parse_json(await read_body(request, route.max_bytes), route.body)
         call = Call(door.desks(principal, request[_ID]), request.match_info, query, body, request.headers)
-        return _response(await loop.run_in_executor(threads, route.handle, call))
+        answer = await loop.run_in_executor(threads, route.handle, call)
+        if isinstance(answer, Stream):
+            headers = {**_HEADERS, REQUEST_ID: request[_ID]}
+            return await send_stream(request, answer, headers, lambda: door.principal(_token(request)))
+        return encoded(answer, request.headers.get("Accept", ""))
 
     return handle
 
@@ -88,11 +94,6 @@ class _NoQuery(msgspec.Struct, forbid_unknown_fields=True):
 def _token(request: web.Request) -> str:
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
-
-
-def _response(answer: Answer) -> web.Response:
-    body = msgspec.json.encode(answer.document)
-    return web.Response(body=body, status=answer.status, headers=dict(answer.headers), content_type="application/json")
 
 
 def _problem(document: Mapping[str, Any], headers: Mapping[str, str]) -> web.Response:

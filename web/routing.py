@@ -1,6 +1,6 @@
 """What a route is: its place, the action it stands for, its inputs and its function."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -34,6 +34,14 @@ class Answer(NamedTuple):
     headers: Mapping[str, str] = {}
 
 
+class Stream(NamedTuple):
+    """An answer that goes on until its client leaves, its key ends, or the server stops."""
+
+    parts: AsyncGenerator[bytes, None]
+    """What is sent. It comes at least every few seconds, be it empty: the key is checked then."""
+    content_type: str = "text/event-stream"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
     """One method of one path."""
@@ -42,7 +50,7 @@ class Route:
     path: str
     action: str
     """Name of its action in the table."""
-    handle: Callable[[Call], Answer]
+    handle: Callable[[Call], Answer | Stream]
     """Runs in a thread; raises errors of Fairlane, which become problems."""
     body: type | None = None
     """The type of its JSON body, a Struct that forbids unknown fields."""

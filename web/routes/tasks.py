@@ -92,18 +92,22 @@ class TaskPreview(NewTask):
 
 
 class TaskPage(Page):
-    """Which tasks are listed."""
+    """Which tasks are listed: live ones, or those in a state of ended ones."""
 
     state: str | None = None
     app: str | None = None
     tier: str | None = None
     channel: str | None = None
     id_prefix: str | None = None
+    q: str | None = None
+    """A part of the id."""
+    sort: str = "-created"
+    """created, eta, rate, pending or id; with - before it: descending."""
     cursor: str | None = None
 
     def only(self) -> dict[str, str | None]:
-        """Return which tasks are listed, as PushClient.tasks takes it."""
-        return {name: getattr(self, name) for name in ("state", "app", "tier", "channel", "id_prefix")}
+        """Return which tasks are listed, as the desk takes it."""
+        return {name: getattr(self, name) for name in ("state", "app", "tier", "channel", "id_prefix", "q")}
 
 
 class TaskChanges(Input):
@@ -182,8 +186,11 @@ def preview(call: Call) -> Answer:
 
 
 def list_tasks(call: Call) -> Answer:
-    views, cursor = call.desks.tasks.tasks(call.query.only(), call.query.limit, call.query.cursor)
-    return Answer({"rows": [task_fields(view) for view in views], "cursor": cursor})
+    asked: TaskPage = call.query
+    page = call.desks.board.tasks(asked.only(), asked.sort, asked.limit, asked.cursor)
+    age = {} if page.age is None else {**page.age._asdict(), "age_s": round(page.age.age_s, 3)}
+    rows = [task_fields(view) for view in page.tasks]
+    return Answer({"rows": rows, "cursor": page.cursor, **age, "counts": page.counts})
 
 
 def show(call: Call) -> Answer:
