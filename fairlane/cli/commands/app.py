@@ -61,7 +61,7 @@ def show_app() -> None:
 @app.command("policy", handlers="fairlane.cli.handlers.access")
 @_name
 @click.option("--channel", "channels", multiple=True, metavar="NAME", help="A channel that it may use; repeat it.")
-@click.option("--tier", type=click.Choice(TIERS), help="The highest tier of its tasks.")
+@click.option("--tier", type=click.Choice([*map(str, TIERS)]), help="The highest tier of its tasks.")
 @click.option("--weight", type=float, help="The largest weight of a task.")
 @click.option("--targets", type=click.IntRange(1), help="The largest audience of a task.")
 @click.option("--tasks", metavar="N", type=LimitText(), help="Maximum number of live tasks; `none` removes the limit.")
