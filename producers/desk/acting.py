@@ -86,7 +86,9 @@ class Acting:
         return self.principal.app or app
 
     def _prefix(self, prefix: str | None) -> str | None:
-        return None if prefix is None else self._ids.inside(prefix)
+        """Return the beginning of the internal ids of tasks whose ids begin so for the principal. Other tasks may have
+        it too: `~s` means no task `shop--sale`."""
+        return self._ids.inside(prefix) if prefix else None
 
     def _check_policy(self, task: PushTask) -> None:
         """Raise InvalidInput for a task that the app's policy does not allow."""

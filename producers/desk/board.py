@@ -140,6 +140,11 @@ class Board:
         task = self._tasks.get(id_)
         return None if task is None else self.foreseen(task)
 
+    def live(self) -> list[TaskView]:
+        """Return all live tasks as they were last read, without estimates. Raises NotReady if none was ever read."""
+        self._check()
+        return list(self._tasks.values())
+
     def foreseen(self, task: TaskView) -> TaskView:
         """Return a task with the seconds until it is done, if an end can be predicted."""
         return task if task.ended else replace(task, eta_s=self._etas.get(task.id))

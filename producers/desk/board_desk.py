@@ -1,18 +1,19 @@
 """The board at the desk: lists and events of a principal's live tasks."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from backends.redis.registry.task_rows import TASK_VIEW
-from backends.redis.registry.tasks import TaskSelection
-from dispatcher.model.errors import InvalidInput
+from backends.redis.registry.tasks import Page, TaskSelection
+from dispatcher.model.errors import InvalidInput, NotFound
 from dispatcher.model.view import ENDED_STATES, STATES, TaskView
 from producers.desk.acting import Acting
 from producers.desk.board import Age
 from producers.desk.board_follower import Changes, Follower
 from producers.desk.board_lists import Selection, Sort
 from producers.desk.guard import action
+from producers.desk.scoped_ids import AS_IS
 
 MAX_LOOKS = 5
 """Looks at 1,000 tasks each for one page of ended ones, which may then have fewer rows."""
@@ -92,5 +93,23 @@ class BoardDesk(Acting):
             channel=only.get("channel"),
             id_prefix=self._prefix(only.get("id_prefix")),
         )
-        page = self._connection.registry.tasks.page(selection, TASK_VIEW, limit, cursor, MAX_LOOKS)
-        return page.tasks, page.cursor
+        page = self._connection.registry.tasks.page(selection, TASK_VIEW, limit, self._inside_cursor(cursor), MAX_LOOKS)
+        prefix = only.get("id_prefix") or ""
+        return [task for task in page.tasks if self._ids.shown(task.id).startswith(prefix)], self._shown_cursor(page)
+
+    def _shown_cursor(self, page: Page[TaskView]) -> str | None:
+        """Return the cursor of the next page. It names no task of another app, at which the looks may have ended."""
+        if page.cursor is None or not self.principal.app:
+            return page.cursor
+        at, _, last = page.cursor.partition(":")
+        is_own = bool(page.tasks) and page.tasks[-1].id == last
+        return f"{at}:{self._ids.shown(last) if is_own else AS_IS}"
+
+    def _inside_cursor(self, cursor: str | None) -> str | None:
+        """Return a cursor as the view takes it. Behind a task that is not the app's own, only the time counts."""
+        if cursor is None or not self.principal.app:
+            return cursor
+        at, _, last = cursor.partition(":")
+        with suppress(NotFound):
+            return f"{at}:{self._own(last).id}"
+        return f"{at}:{AS_IS}"

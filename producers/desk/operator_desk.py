@@ -21,7 +21,7 @@ class Work(NamedTuple):
 
     settings: Globals
     tasks: list[TaskView]
-    """The live tasks."""
+    """The live tasks, as the board has them."""
     states: Mapping[str, CapState]
     """States of caps, by pool."""
     workers: list[WorkerBeat]
@@ -103,4 +103,4 @@ class OperatorDesk(Acting):
 
     def _work(self) -> Work:
         client = self._client
-        return Work(client.globals(), client.live_tasks(), client.cap_states(), client.workers())
+        return Work(client.globals(), self._board.live(), client.cap_states(), client.workers())

@@ -205,8 +205,10 @@ class TaskDesk(Acting):
             raise InvalidInput("The filter is empty, so it would select all tasks.", "Give it ids, a tier or a state.")
         self._check_change(changes)
         ids = tuple(task.id for task in self._all_own(tasks.ids, self._connection.known_tasks.tasks))
-        clipped = replace(tasks, ids=ids, app=self._app(tasks.app), id_prefix=self._prefix(tasks.id_prefix))
-        return self._client.plan_many(clipped, changes)
+        clipped = replace(tasks, ids=ids, app=self._app(tasks.app), id_prefix=self._prefix(tasks.id_prefix) or None)
+        plan = self._client.plan_many(clipped, changes)
+        prefix = tasks.id_prefix or ""
+        return replace(plan, steps=tuple(s for s in plan.steps if self._ids.shown(s.task.id).startswith(prefix)))
 
     def _check_change(self, changes: Changes) -> None:
         if app := self.principal.app:
@@ -214,7 +216,7 @@ class TaskDesk(Acting):
 
     def _situation(self) -> Situation:
         client = self._client
-        return Situation(client.live_tasks(), client.globals(), sent_rate(client.workers()), SystemClock().wall_ms())
+        return Situation(self._board.live(), client.globals(), sent_rate(client.workers()), SystemClock().wall_ms())
 
     def _without_prefix(self, result: SubmitResult) -> SubmitResult:
         return replace(result, task=self._ids.shown(result.task))

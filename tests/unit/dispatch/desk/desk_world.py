@@ -12,6 +12,7 @@ from backends.redis.workers import Workers
 from dispatcher.access.app_policy import AppPolicy
 from dispatcher.access.principal import NOBODY, Caller, Principal, Scope
 from dispatcher.model.task import PushTask
+from dispatcher.model.view import TaskView
 from dispatcher.wire.outcome import Outcomes
 from producers.client import PushClient
 from producers.connection import Connection
@@ -79,6 +80,9 @@ class LiveBoard(Board):
 
     def page(self, selection: Selection, sort: Sort, limit: int, cursor: str | None = None) -> Page:
         return Page(*Lists(self._registry.tasks.live(TASK_VIEW)).page(selection, sort, limit, cursor))
+
+    def live(self) -> list[TaskView]:
+        return self._registry.tasks.live(TASK_VIEW)
 
     def age(self, app: str = "") -> Age:
         return Age(0, 0.0, complete=True, read=0, total=0)

@@ -118,6 +118,35 @@ def test_list_has_what_the_app_owns_under_the_ids_of_the_key(tenants: DeskWorld)
     assert (type(error), error.cause) == (NotFound, "There is no app news.")
 
 
+def test_pages_of_ended_tasks_name_nothing_of_other_apps(world: DeskWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("backends.redis.registry.tasks._PAGE", 2)
+    monkeypatch.setattr("producers.desk.board_desk.MAX_LOOKS", 1)
+    for id_, app in (
+        ("theirs", "news"),
+        ("one", "shop"),
+        ("shop--taken", "news"),
+        ("shop--two", "shop"),
+        ("last", "news"),
+    ):
+        world.submit(id_, app)
+        world.service.clock.advance(0.01)
+        world.service.finish(id_)
+    world.service.fold()
+
+    def page(cursor: str | None) -> tuple[list[str], str | None]:
+        listed = world.desks().board.tasks({"state": "completed"}, "-created", 1, cursor)
+        return [view.id for view in listed.tasks], listed.cursor
+
+    (seen, cursor), pages = page(None), 0
+    while cursor is not None and pages < 30:
+        assert cursor.partition(":")[2] in ("~one", "two", "~")
+        found, cursor = page(cursor)
+        seen, pages = seen + found, pages + 1
+    assert set(seen) == {"~one", "two"}
+    at_ms = world.service.clock.wall_ms()
+    assert page(f"{at_ms}:~theirs") == page(f"{at_ms}:~nowhere") == page(f"{at_ms}:~")
+
+
 def test_operator_sees_all_apps_and_internal_ids(tenants: DeskWorld) -> None:
     desk = tenants.operator().tasks
     assert desk.task("shop--own").app == "shop"
@@ -322,7 +351,8 @@ def test_filter_by_prefix_means_ids_as_the_key_sees_them(tenants: DeskWorld) -> 
     desk = tenants.desks().tasks
     assert desk.change_many(TaskFilter(id_prefix="b"), Changes(weight=0.5)).changed == ("both",)
     assert desk.change_many(TaskFilter(id_prefix="~p"), Changes(weight=0.5)).changed == ("~plain",)
-    assert desk.change_many(TaskFilter(id_prefix="theirs"), Changes(weight=0.5)).changed == ()
+    for prefix in ("theirs", "~s", "~shop--", "~the"):
+        assert desk.change_many(TaskFilter(id_prefix=prefix), Changes(weight=0.25)).changed == ()
 
 
 def test_list_of_ids_with_a_foreign_one_changes_nothing(tenants: DeskWorld) -> None:
