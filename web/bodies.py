@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -13,6 +14,7 @@ from web.problems import UNREADABLE, ProblemError, of_status
 
 READ_S = 10.0
 """Time for a body of JSON to come."""
+_FIELD = re.compile(r"Object (contains unknown|missing required) field `(\w{1,60})`", re.ASCII)
 T = TypeVar("T")
 
 
@@ -45,37 +47,50 @@ def too_large(max_bytes: int) -> ProblemError:
 def parse_json(body: bytes, model: type[T]) -> T:
     """Return the body as a model. Raises ProblemError if it is not JSON, InvalidInput if it does not fit."""
     try:
-        document = msgspec.json.decode(body)
-        json.loads(body, object_pairs_hook=_distinct)
+        given = msgspec.json.decode(body, type=model)
+        json.loads(body, object_pairs_hook=distinct)
     except InvalidInput:
         raise
+    except msgspec.ValidationError as error:
+        raise _misfit(error) from None
     except (ValueError, RecursionError, msgspec.MsgspecError) as error:
         cause = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise ProblemError(UNREADABLE, f"The body is no JSON: {cause}.") from None
-    return _converted(document, model, strict=True)
+    return given
 
 
 def parse_query(query: Mapping[str, str], keys: list[str], model: type[T]) -> T:
     """Return the query as a model. Raises InvalidInput. keys: the names in it, with repetitions."""
-    for name in keys:
-        if keys.count(name) > 1:
-            raise InvalidInput(f"{name}: is given more than once.")
-    return _converted(dict(query), model, strict=False)
-
-
-def _converted(document: Any, model: type[T], *, strict: bool) -> T:
+    if (twice := _repeated(keys)) is not None:
+        raise InvalidInput(f"{twice}: is given more than once.")
     try:
-        return msgspec.convert(document, model, strict=strict)
+        return msgspec.convert(dict(query), model, strict=False)
     except msgspec.ValidationError as error:
-        cause, _, path = str(error).partition(" - at `")
-        place = path.rstrip("`").removeprefix("$").removeprefix(".")
-        raise InvalidInput(f"{place or 'body'}: {cause}.") from None
+        raise _misfit(error) from None
 
 
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InvalidInput(f"{twice}: is in one object twice.")
-    return found
+def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of its names and values. Raises InvalidInput for a name that is there twice."""
+    if (twice := _repeated(name for name, _ in pairs)) is not None:
+        raise InvalidInput(f"The field {twice!r} is in one object twice.")
+    return dict(pairs)
+
+
+def _repeated(names: Iterable[str]) -> str | None:
+    seen = set[str]()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
+
+
+def _misfit(error: msgspec.ValidationError) -> InvalidInput:
+    """Return the error that names the field, as in `targets[3].vars`; `body` is the whole body."""
+    cause, _, path = str(error).partition(" - at `")
+    place = path.rstrip("`").partition("[...]")[0].removeprefix("$").removeprefix(".")
+    field = _FIELD.fullmatch(cause)
+    if field is not None:
+        place = f"{place}.{field[2]}".removeprefix(".")
+        cause = "there is no such field" if field[1] == "contains unknown" else "is missing"
+    return InvalidInput(f"{place or 'body'}: {cause}.")

@@ -53,7 +53,10 @@ KINDS: dict[type[FairlaneError], Kind] = {
 """Kinds by error; of several that fit an error, the first counts."""
 UNREADABLE = Kind("unreadable", 400, "The request cannot be read")
 INTERNAL = Kind("internal", 500, "The service made a mistake")
-_FIELD = re.compile(r"(?:task: )?([A-Za-z_][A-Za-z0-9_.]*): ")
+MAX_DETAIL = 4_000
+"""Characters of a detail; a client may have sent more than it should get back."""
+_FIELD = re.compile(r"(?:task: )?([A-Za-z_][\w-]*(?:\.[\w-]+|\[\d+\])*): ", re.ASCII)
+_POINTER = str.maketrans({".": "/", "[": "/", "]": None})
 
 
 class ProblemError(Exception):
@@ -80,6 +83,7 @@ def of_status(status: int) -> Kind:
 
 def problem(kind: Kind, request: str, detail: str, next_step: str = "") -> dict[str, Any]:
     """Return the document of a problem. request: the id of the request."""
+    detail = detail if len(detail) <= MAX_DETAIL else f"{detail[:MAX_DETAIL]} …"
     return {
         "type": f"{PAGE}#{kind.name}",
         "title": kind.title,
@@ -112,6 +116,11 @@ def headers_of(error: FairlaneError) -> dict[str, str]:
 
 
 def _errors(detail: str) -> list[dict[str, str]]:
-    """Return the fields that the lines of a detail name, as JSON pointers into the body."""
+    """Return the fields that the lines of a detail name, as JSON pointers into the body; "" is the whole body."""
     lines = [(_FIELD.match(line), line) for line in detail.splitlines()]
-    return [{"pointer": "/" + field[1].replace(".", "/"), "detail": line} for field, line in lines if field]
+    return [{"pointer": pointer_of(field[1]), "detail": line} for field, line in lines if field]
+
+
+def pointer_of(field: str) -> str:
+    """Return the JSON pointer to a field such as `targets[3].vars`; `body` is the whole body."""
+    return "" if field == "body" else f"/{field.translate(_POINTER)}"
