@@ -56,10 +56,12 @@ class Route:
     """The type of its JSON body, a Struct that forbids unknown fields."""
     query: type | None = None
     """The type of its query, such a Struct."""
-    answer: Any = dict[str, Any]
-    """The type of its document."""
     status: int = 200
     max_bytes: int = JSON_BYTES
+    is_idempotent: bool = False
+    """Whether the header Idempotency-Key counts, and a repetition is answered with 200."""
+    name: str = ""
+    """Its name in OpenAPI and in `web/answers.py`, where its action has several routes. Empty: the action's."""
 
     @property
     def placeholders(self) -> list[str]:

@@ -68,7 +68,7 @@ class AppPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, f
         """Raise InvalidInput, with a line for each bound, for a task beyond the policy."""
         beyond = [
             *self._beyond(app, channel=task.channel, tier=task.tier, weight=task.weight),
-            *_above(app, "expected_targets", task.expected_targets, "targets", self.targets),
+            *_above(app, "targets", task.expected_targets, "targets", self.targets),
             *_above(app, "ttl_s", math.inf if task.ttl_s is None else task.ttl_s, "ttl_s", self.longest_ttl_s),
         ]
         if beyond:
@@ -101,7 +101,7 @@ class AppPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, f
         for name, maximum in bounds.items():
             value = getattr(self, name)
             if not 0 < value <= maximum:
-                raise InvalidInput(f"policy: {name}: is {value}; it must be above 0 and at most {maximum:,}.")
+                raise InvalidInput(f"policy.{name}: is {value}; it must be above 0 and at most {maximum:,}.")
 
 
 _ASK = "An operator may change the policy: `fairlane app policy`."

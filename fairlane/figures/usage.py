@@ -77,7 +77,7 @@ def apps(
     """Return the apps that a live task or a setting names, sorted by name; with `*` if it has limits."""
     capped = {pool.app for pool in _capped(settings) if pool.app}
     names = capped | settings.app_weights.keys() | settings.limits.keys() | {task.app for task in tasks}
-    return [_app(name, settings, [task for task in tasks if task.app == name]) for name in sorted(names)]
+    return [app_usage(name, settings, [task for task in tasks if task.app == name]) for name in sorted(names)]
 
 
 def _capped(settings: Globals) -> dict[Pool, Cap]:
@@ -140,7 +140,8 @@ def _paused_apps(channel: str, settings: Globals) -> dict[str, dict[str, Any]]:
     }
 
 
-def _app(name: str, settings: Globals, tasks: Sequence[TaskView]) -> AppUsage:
+def app_usage(name: str, settings: Globals, tasks: Sequence[TaskView]) -> AppUsage:
+    """Return the settings and work of one app. tasks: its live tasks."""
     cap, limits = settings.cap(pools_of(name, "").app), settings.limits_of(name)
     return AppUsage(
         app=name,

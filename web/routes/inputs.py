@@ -1,8 +1,10 @@
 """Inputs that routes share: pages, filters, times."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -11,7 +13,6 @@ from dispatcher.model.errors import InvalidInput
 
 MAX_ROWS = 500
 Limit = Annotated[int, Meta(ge=1, le=MAX_ROWS)]
-T = TypeVar("T")
 
 
 class Input(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -22,14 +23,6 @@ class Page(Input):
     """How much of a list is answered."""
 
     limit: Limit = 100
-
-
-class Rows(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
-    """A list, or its beginning."""
-
-    rows: list[T]
-    more: bool = False
-    """Whether there are more than `limit`."""
 
 
 def first(items: Any, limit: int) -> tuple[list[Any], bool]:
@@ -50,3 +43,12 @@ def moment(text: str | None, name: str) -> datetime | None:
     if time.tzinfo is None:
         raise InvalidInput(f"{name}: is {text!r}, without a time zone.", "Add Z, or an offset such as +08:00.")
     return time.astimezone(UTC)
+
+
+@contextmanager
+def inside(field: str) -> Iterator[None]:
+    """Name fields that the block refuses as those of an object in the body."""
+    try:
+        yield
+    except InvalidInput as error:
+        raise InvalidInput(f"{field}.{error.cause}", error.next_step) from None

@@ -2,16 +2,18 @@
 
 import time
 from dataclasses import asdict
-from typing import Any
+from typing import ClassVar
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
+from dispatcher.access.app_policy import AppPolicy
 from dispatcher.analysis.situation import job_of_view
 from dispatcher.model.errors import InvalidInput, NotFound
 from dispatcher.model.pools import Cap
 from fairlane.figures.rows import signal_fields, worker_fields
 from fairlane.figures.signals import ServiceState, SignalMeter
-from fairlane.figures.usage import apps, channels
+from fairlane.figures.usage import app_usage, channels
 from producers.control.service_controls import ServiceControls
 from producers.desk.operator_desk import Change
 from web.routes.inputs import Input
@@ -41,6 +43,18 @@ class ChannelChanges(Input):
     reason: str = ""
 
 
+class PolicyChanges(Input):
+    """Bounds of an app's keys to be changed."""
+
+    like: ClassVar[type] = AppPolicy
+    channels: list[str] | UnsetType = UNSET
+    tier: str | UnsetType = UNSET
+    weight: float | UnsetType = UNSET
+    targets: int | UnsetType = UNSET
+    ttl_s: float | UnsetType = UNSET
+    requests_s: int | UnsetType = UNSET
+
+
 class AppChanges(Input):
     """New settings of an app."""
 
@@ -50,8 +64,7 @@ class AppChanges(Input):
     """Maximum number of live tasks; 0: any."""
     targets: int | None = None
     """Maximum number of queued targets; 0: any."""
-    policy: dict[str, Any] | None = None
-    """Bounds of its keys to be changed."""
+    policy: PolicyChanges | None = None
 
 
 def show_service(call: Call) -> Answer:
@@ -121,9 +134,8 @@ def _pause(service: ServiceControls, channel: str, given: ChannelChanges) -> Non
 def show_app(call: Call) -> Answer:
     desk, name = call.desks.service, call.path["app"]
     work = desk.app_work()
-    found = [usage for usage in apps(work.settings, work.tasks) if usage.app == name]
-    usage = asdict(found[0]) if found else {"app": name}
-    return Answer({**usage, "policy": msgspec.to_builtins(desk.policy(name))})
+    usage = app_usage(name, work.settings, [task for task in work.tasks if task.app == name])
+    return Answer({**asdict(usage), "policy": msgspec.structs.asdict(desk.policy(name))})
 
 
 def set_app(call: Call) -> Answer:
@@ -139,7 +151,7 @@ def set_app(call: Call) -> Answer:
     if changes or given.policy is None:
         desk.set_app(_all(changes))
     if given.policy is not None:
-        desk.set_policy(name, given.policy)
+        desk.set_policy(name, msgspec.to_builtins(given.policy))
     return show_app(call)
 
 

@@ -1,12 +1,12 @@
 """Tasks over HTTP: submit, list, show, change, cancel, explain."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from dispatcher.model.errors import InvalidInput
-from dispatcher.model.task import Target
+from dispatcher.model.task import PushTask, Target
 from fairlane.figures.rows import (
     FAILURE_FIELDS,
     OUTCOME_FIELDS,
@@ -21,7 +21,7 @@ from fairlane.figures.rows import (
 from fairlane.figures.why_rows import why_fields
 from producers.control.task_changes import Changes, TaskFilter
 from producers.submit.intake import AudienceRules
-from web.routes.inputs import Input, Page, first
+from web.routes.inputs import Input, Page, first, inside
 from web.routing import Answer, Call, Route
 
 MAX_TARGETS = 10_000
@@ -45,6 +45,8 @@ Targets = Annotated[tuple[str | TargetIn, ...], Meta(max_length=MAX_TARGETS)]
 
 class NewTask(Input):
     """A task with its audience: the fields of a PushTask, and targets."""
+
+    like: ClassVar[type] = PushTask
 
     channel: str
     message: str | dict[str, Any]
@@ -233,7 +235,8 @@ def outcomes(call: Call) -> Answer:
 
 def change_many(call: Call) -> Answer:
     given: ManyChanges = call.body
-    tasks = TaskFilter(**msgspec.structs.asdict(given.filter))
+    with inside("filter"):
+        tasks = TaskFilter(**msgspec.structs.asdict(given.filter))
     changes = Changes(
         weight=given.weight, tier=given.tier, cap=given.cap, paused=given.paused, cancelled=given.cancelled
     )
@@ -254,7 +257,7 @@ _TASK = "/v1/tasks/{id}"
 ROUTES = (
     Route(
         method="POST", path="/v1/tasks", action="tasks.submit", handle=submit, body=NewTask, max_bytes=TASK_BYTES,
-        status=201,
+        status=201, is_idempotent=True,
     ),
     Route(
         method="POST", path="/v1/tasks/preview", action="tasks.preview", handle=preview, body=TaskPreview,

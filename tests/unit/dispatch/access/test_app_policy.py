@@ -30,7 +30,7 @@ def test_task_within_the_policy_is_accepted() -> None:
         ({"weight": 2.5}, "weight: is 2.5; the policy of app shop allows weight up to 2."),
         ({"ttl_s": 61}, "ttl_s: is 61; the policy of app shop allows ttl_s up to 60."),
         ({"ttl_s": None}, "ttl_s: is not set; the policy of app shop allows ttl_s up to 60."),
-        ({"expected_targets": 1_001}, "expected_targets: is 1,001; the policy of app shop allows targets up to 1,000."),
+        ({"expected_targets": 1_001}, "targets: is 1,001; the policy of app shop allows targets up to 1,000."),
     ],
 )
 def test_task_beyond_the_policy_is_refused_with_the_bound(fields: dict[str, Any], named: str) -> None:
