@@ -1,9 +1,11 @@
-"""Write the pages of docs/reference that the code knows: commands, exit codes, settings and metrics.
+"""Write the pages of docs/reference that the code knows: commands, exit codes, settings, metrics and the HTTP API.
 
-python scripts/reference.py          # writes them
-python scripts/reference.py --check  # exits with 1 if one of them is out of date
+python scripts/reference.py             # writes them
+python scripts/reference.py --check     # exits with 1 if one of them is out of date
+python scripts/reference.py --breaking  # also where the HTTP API would break a client
 """
 
+import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -28,8 +30,12 @@ from fairlane.cli.main import COMMANDS, cli
 from fairlane.figures.signals import Signals, TierSignals
 from fairlane.settings import Settings
 from fairlane.worker.report.metrics import CallTimes, EngineCollector, FlowCollector, ServiceCollector
+from scripts import http_reference
+from scripts.api_changes import breaking
+from scripts.tables import table
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "reference"
+OPENAPI = "openapi.json"
 MADE = "<!-- Written by scripts/reference.py. Edit the code's texts, then run it again. -->"
 
 
@@ -40,12 +46,20 @@ def main(arguments: Sequence[str]) -> int:
         "settings.md": settings(),
         "metrics.md": metrics(),
         "verdicts.md": verdicts(),
+        "http.md": http_reference.http(MADE),
+        "problems.md": http_reference.problems(MADE),
+        OPENAPI: http_reference.openapi(),
     }
     if "--check" in arguments:
         stale = [name for name, text in pages.items() if (FOLDER / name).read_text(encoding="utf-8") != text]
         for name in stale:
             print(f"docs/reference/{name} is out of date. Run `python scripts/reference.py`.", file=sys.stderr)
         return 1 if stale else 0
+    checked_in = json.loads((FOLDER / OPENAPI).read_text(encoding="utf-8"))
+    broken = list(breaking(checked_in, json.loads(pages[OPENAPI])))
+    if broken and "--breaking" not in arguments:
+        print("The HTTP API would break its clients (--breaking writes it all the same):", *broken, sep="\n")
+        return 1
     for name, text in pages.items():
         (FOLDER / name).write_text(text, encoding="utf-8")
     return 0
@@ -56,7 +70,7 @@ def commands() -> str:
     """Return the page of all commands with their options, and of the exit codes."""
     context = click.Context(cli, info_name="fairlane", show_default=True)
     sections = [_section(name, context) for name in COMMANDS]
-    codes = _table(["exit code", "meaning"], ([str(code), meaning] for code, meaning in MEANINGS.items()))
+    codes = table(["exit code", "meaning"], ([str(code), meaning] for code, meaning in MEANINGS.items()))
     return "\n\n".join(["# Commands", MADE, _COMMANDS, *sections, "## Exit codes", codes, _EXIT_CODES]) + "\n"
 
 
@@ -99,7 +113,7 @@ def settings() -> str:
     """Return the page of all settings."""
     found = [*_settings_of(Settings, ""), *_settings_of(PushChannels, "channels.")]
     rows = ([f"`{name}`", default, meaning] for name, default, meaning in found)
-    return "\n\n".join(["# Settings", MADE, _SETTINGS, _table(["setting", "default", "meaning"], rows)]) + "\n"
+    return "\n\n".join(["# Settings", MADE, _SETTINGS, table(["setting", "default", "meaning"], rows)]) + "\n"
 
 
 _SETTINGS = """The variable of a setting is its name with `FAIRLANE_` before it: `FAIRLANE_WORKER_PROCESSES` is \
@@ -140,7 +154,7 @@ def metrics() -> str:
         [f"`{family.name}{suffix.get(family.type, '')}`", family.type, ", ".join(_labels(family)), family.documentation]
         for family in families
     )
-    return "\n\n".join(["# Metrics", MADE, _METRICS, _table(["name", "type", "labels", "meaning"], rows)]) + "\n"
+    return "\n\n".join(["# Metrics", MADE, _METRICS, table(["name", "type", "labels", "meaning"], rows)]) + "\n"
 
 
 _METRICS = """Each worker process serves Prometheus metrics on `worker.metrics_host` and `worker.metrics_port` (a free \
@@ -155,8 +169,8 @@ def verdicts() -> str:
     """Return the page of the providers' answers and their effects."""
     effects = ([f"`{effect}`", meaning] for effect, meaning in _EFFECTS.items())
     header = ["status", "code", "about", "effect", "wait", "meaning"]
-    tables = [f"## {name}\n\n{_table(header, map(_verdict, spec.table.rows))}" for name, spec in SPECS.items()]
-    return "\n\n".join(["# Verdicts", MADE, _VERDICTS, _table(["effect", "meaning"], effects), *tables]) + "\n"
+    tables = [f"## {name}\n\n{table(header, map(_verdict, spec.table.rows))}" for name, spec in SPECS.items()]
+    return "\n\n".join(["# Verdicts", MADE, _VERDICTS, table(["effect", "meaning"], effects), *tables]) + "\n"
 
 
 _VERDICTS = """Each answer of a provider has one effect. The first row of its table that matches counts; an empty cell \
@@ -228,14 +242,6 @@ class _Service:
 
 def _labels(family: Any) -> Sequence[str]:
     return getattr(family, "_labelnames", ())
-
-
-def _table(header: list[str], rows: Any) -> str:
-    return "\n".join(map(_row, [header, ["---"] * len(header), *rows]))
-
-
-def _row(cells: list[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
 
 
 if __name__ == "__main__":

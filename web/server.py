@@ -12,7 +12,7 @@ from aiohttp import http_parser, web
 
 from dispatcher.model.errors import InvalidInput, Refused, Unreachable
 from producers.desk.front_door import FrontDoor
-from web import health, middleware
+from web import health, middleware, openapi
 from web.routes import ROUTES
 from web.routing import checked
 
@@ -75,7 +75,7 @@ def application(door: FrontDoor, threads: ThreadPoolExecutor, hosts: frozenset[s
     app[health.DOOR], app[health.STOPPING] = door, asyncio.Event()
     for route in checked(ROUTES):
         app.router.add_route(route.method, route.path, middleware.handler_of(route, door, threads))
-    app.router.add_routes(health.ROUTES)
+    app.router.add_routes(openapi.OPEN_ROUTES)
     return app
 
 
