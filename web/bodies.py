@@ -47,8 +47,8 @@ def too_large(max_bytes: int) -> ProblemError:
 def parse_json(body: bytes, model: type[T]) -> T:
     """Return the body as a model. Raises ProblemError if it is not JSON, InvalidInput if it does not fit."""
     try:
-        given = msgspec.json.decode(body, type=model)
         json.loads(body, object_pairs_hook=distinct)
+        return msgspec.json.decode(body, type=model)
     except InvalidInput:
         raise
     except msgspec.ValidationError as error:
@@ -56,7 +56,6 @@ def parse_json(body: bytes, model: type[T]) -> T:
     except (ValueError, RecursionError, msgspec.MsgspecError) as error:
         cause = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise ProblemError(UNREADABLE, f"The body is no JSON: {cause}.") from None
-    return given
 
 
 def parse_query(query: Mapping[str, str], keys: list[str], model: type[T]) -> T:
