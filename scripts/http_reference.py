@@ -91,6 +91,10 @@ _STEPS = {
         "The answer shows nothing of the inside.",
         "Report the `request_id`: the log has the cause under it.",
     ),
+    "busy": (
+        "The server has too many large bodies, uploads or event streams at once. Nothing was done.",
+        "Send the same again after `Retry-After`, or to another server.",
+    ),
     "not-ready": (
         "The view in Redis is being rebuilt, or keys and policies are not known. Nothing was done.",
         "Send the same again after `Retry-After`. An operator sees the reason in `fairlane registry status`.",

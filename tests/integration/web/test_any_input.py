@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fairlane.settings import Settings
 from producers.client import PushClient
-from tests.integration.web.api_server import Api, api_server
+from tests.integration.web.calls import Api, serving
 from tests.integration.worker_crew import Crew
 from web.openapi import document
 
@@ -92,7 +92,7 @@ def requests(draw: st.DrawFn) -> Request:
 def keys(module_settings: Settings, members: Crew, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Api]]:
     """One of an app, and one of an operator."""
     with (
-        api_server(module_settings, tmp_path_factory.mktemp("api")) as api,
+        serving(module_settings, tmp_path_factory.mktemp("api")) as api,
         PushClient.connect(module_settings) as client,
     ):
         client.access.set_policy("shop", {"channels": ["log"], "requests_s": 10_000})

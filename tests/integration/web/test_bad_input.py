@@ -76,7 +76,7 @@ def check_shown_as_text(reply: Reply) -> None:
         (b'{"channel": "log", "message": "hi", "weight": -Infinity}', 400, "no JSON"),
         (b'{"channel": "log", "message": "hi", "weight": 1e400}', 422, "/weight"),
         (b'{"channel": "log", "message": {"body": "hi", "number": 1e400}}', 422, "/message"),
-        (b'{"channel": "log", "message": ' + b"[" * 10_000 + b"]" * 10_000 + b"}", 422, "/message"),
+        (b'{"channel": "log", "message": ' + b"[" * 10_000 + b"]" * 10_000 + b"}", 400, "nested too deeply"),
         (b'{"channel": "log", "message": ' + b'{"a":' * 10_000 + b"1" + b"}" * 10_001, 400, "nested too deeply"),
         (b'{"channel": "log", "channel": "log", "message": "hi"}', 422, "'channel'"),
         (b'{"channel": "log", "message": {"body": "hi", "b\\u006fdy": "ho"}}', 422, "'body'"),
