@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from dispatcher.access.actions import ACTIONS
 from scripts.api_changes import breaking
@@ -32,7 +31,8 @@ def test_checked_in_document_is_up_to_date() -> None:
 
 
 def test_document_is_valid() -> None:
-    OpenAPIV31SpecValidator(API).validate()
+    validator = pytest.importorskip("openapi_spec_validator")
+    validator.OpenAPIV31SpecValidator(API).validate()
 
 
 def test_every_route_is_in_the_document_with_its_scope() -> None:
