@@ -4,7 +4,6 @@ import json
 import re
 from typing import Any
 
-from dispatcher.access.actions import ACTIONS
 from dispatcher.access.principal import Scope
 from scripts.tables import table
 from web.openapi import document, kinds
@@ -21,6 +20,7 @@ _SCOPES = {
     Scope.CONTROL: "change and cancel tasks, send dead letters again",
     Scope.OPERATOR: "all of these for every app, and settings, keys, policies and the audit",
 }
+_OTHERS = {"CSV": "text/csv", "NDJSON": "application/x-ndjson"}
 _OPEN = """Without a key: `/livez` (the process answers), `/readyz` (requests can be served; else 503), `/version`, \
 `/openapi.json`."""
 _PROBLEMS = """Every error is a problem of RFC 9457, `application/problem+json`: `type` (an address on this page), \
@@ -135,9 +135,7 @@ def http(made: str) -> str:
 
 def _route(name: str, call: dict[str, Any]) -> list[str]:
     [key] = call["security"]
-    action = ACTIONS[".".join(call["operationId"].split(".")[:2])]
-    of_all = "" if action.in_app else ", of all apps"
-    return [f"[`{name}`](#{anchor(name)})", f"`{key['key'][0]}`{of_all}", call["summary"]]
+    return [f"[`{name}`](#{anchor(name)})", f"`{key['key'][0]}`", call["summary"]]
 
 
 def _call(call: dict[str, Any], schemas: dict[str, Any]) -> str:
@@ -153,7 +151,11 @@ def _call(call: dict[str, Any], schemas: dict[str, Any]) -> str:
         ]
     done = next(call["responses"][status] for status in ("201", "200") if status in call["responses"])
     parts = [call["summary"], *([table(["input", "in", "type", "meaning"], given)] if given else [])]
-    return "\n\n".join([*parts, f"Answer: {_type(done['content']['application/json']['schema'])}."])
+    kind, content = next(iter(done["content"].items()))
+    if kind == "text/event-stream":
+        return "\n\n".join([*parts, f"Answer: `{kind}`; the data of an event is {_type(content['schema'])}."])
+    other = "".join(f", or {name} by `Accept: {media}`" for name, media in _OTHERS.items() if media in done["content"])
+    return "\n\n".join([*parts, f"Answer: {_type(content['schema'])}{other}."])
 
 
 def _body(call: dict[str, Any]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeVar, get_type_hints
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from backends.redis.registry.audit import AuditEntry
 from dispatcher.access.app_policy import AppPolicy
@@ -59,6 +60,22 @@ class Rows(msgspec.Struct, Generic[T], kw_only=True):
     """Whether there are more than `limit`."""
 
 
+class Tasks(msgspec.Struct, kw_only=True):
+    """A page of tasks."""
+
+    rows: list[TaskView]
+    cursor: str | None
+    """Names the next page; null: this is the last one."""
+    counts: dict[str, int] | None
+    """Live tasks by state, where the list is of live tasks."""
+    as_of_ms: int | UnsetType = UNSET
+    """Wall time up to which it is known which live tasks there are, and in which states."""
+    age_s: float | UnsetType = UNSET
+    """Seconds since then."""
+    complete: bool | UnsetType = UNSET
+    """Whether all live tasks were read since the server, or the view, began."""
+
+
 def fields_of(name: str, like: type, fields: Sequence[str] | None = None, **more: Any) -> Any:
     """Return the type of objects with fields of another type (all, or these), and with more.
 
@@ -83,6 +100,7 @@ def object_of(name: str, **fields: Any) -> Any:
 _list: Any = list
 _dict: Any = dict
 _ETA = float | None
+_EVENT = fields_of("TaskEvent", TaskView, ["id", "state", "targets", "rate", "eta_s"])
 _CAUSE = fields_of("Cause", CauseShare, ["cause"], seconds=float, part=float, meaning=str, advice=str)
 _MOVED = fields_of("MovedTask", FinishChange, ["app", "tier", "pending"], id=str, eta_s=_ETA, eta_after_s=_ETA)
 _PLANNED = object_of("PlannedChange", id=str, changes=dict[str, tuple[str, str]])
@@ -101,7 +119,7 @@ ANSWERS: Mapping[str, Any] = {
         "TaskPreviewed", SubmitResult, _SUBMITTED,
         id=str, languages=dict[str, int], requests=_list[fields_of("PreviewedRequest", RequestPreview)],
     ),
-    "tasks.list": object_of("Tasks", rows=list[TaskView], cursor=str | None),
+    "tasks.list": Tasks,
     "tasks.show": fields_of("Task", TaskView, message=dict[str, Any]),
     "tasks.set": fields_of("ChangedTask", TaskView, edit=int | None),
     "tasks.cancel": fields_of("CancelledTask", Cancelled, id=str),
@@ -112,6 +130,8 @@ ANSWERS: Mapping[str, Any] = {
     "tasks.failures": (
         rows_of("Failure", TargetRecord, FAILURE_FIELDS), rows_of("Reason", ReasonGroup, REASON_FIELDS)
     ),
+    "tasks.events": _EVENT,
+    "events": _EVENT,
     "tasks.outcomes": rows_of("Outcome", TargetRecord, OUTCOME_FIELDS),
     "tasks.change": (
         fields_of("ChangedTasks", BulkResult, ["changed", "unchanged", "failed"]),

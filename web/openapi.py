@@ -7,7 +7,7 @@ from asyncio import get_running_loop
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from itertools import pairwise
-from typing import Any, get_origin
+from typing import Any, get_origin, get_type_hints
 
 import msgspec
 from aiohttp import web
@@ -17,9 +17,10 @@ from dispatcher.access.actions import ACTIONS
 from fairlane import __version__
 from web import health, problems
 from web.answers import ANSWERS, Problem
+from web.encoding import CSV, JSON, NDJSON
 from web.problems import CONTENT_TYPE, KINDS, Kind, of_status
 from web.routes import ROUTES
-from web.routing import Route
+from web.routing import Route, Stream
 
 OF_HTTP = (405, 408, 413, 415, 421)
 """Statuses of problems that no error of Fairlane has."""
@@ -75,9 +76,18 @@ def _answers(route: Route) -> tuple[Any, ...]:
     return answer if isinstance(answer, tuple) else (answer,)
 
 
+def _answer(route: Route, schemas: Schemas) -> dict[str, Any]:
+    kinds = _answers(route)
+    answers = [schemas[kind] for kind in kinds]
+    schema = answers[0] if len(answers) == 1 else {"anyOf": answers}
+    if get_type_hints(route.handle)["return"] is Stream:
+        return {"content": {"text/event-stream": {"schema": schema}}}
+    is_list = "rows" in (get_origin(kinds[0]) or kinds[0]).__struct_fields__
+    return _json(schema, *((CSV, NDJSON) if is_list else ()))
+
+
 def _operation(route: Route, schemas: Schemas, query: Mapping[str, Any]) -> dict[str, Any]:
-    answers = [schemas[kind] for kind in _answers(route)]
-    answer = _json(answers[0] if len(answers) == 1 else {"anyOf": answers})
+    answer = _answer(route, schemas)
     done = {str(route.status): {"description": "Done.", **answer}}
     if route.is_idempotent:
         done["200"] = {"description": "It was complete before; with `Idempotent-Replayed: true`.", **answer}
@@ -126,8 +136,9 @@ def _problems(status: int) -> dict[str, Any]:
     return found | ({"headers": again} if status in (429, 503) else {})
 
 
-def _json(schema: Mapping[str, Any]) -> dict[str, Any]:
-    return {"content": {"application/json": {"schema": schema}}}
+def _json(schema: Mapping[str, Any], *others: str) -> dict[str, Any]:
+    """Return the content of a body in JSON. others: types in which it may be, too."""
+    return {"content": {JSON: {"schema": schema}, **{kind: {"schema": {"type": "string"}} for kind in others}}}
 
 
 def _name(reference: Mapping[str, Any]) -> str:

@@ -77,5 +77,5 @@ def _event(task: TaskView) -> bytes:
 
 ROUTES = (
     Route(method="GET", path="/v1/tasks/{id}/events", action="tasks.events", handle=task_events),
-    Route(method="GET", path="/v1/events", action="tasks.events", handle=events, query=Followed),
+    Route(method="GET", path="/v1/events", action="tasks.events", handle=events, query=Followed, name="events"),
 )

@@ -1,6 +1,8 @@
 """Calls of a running `fairlane api`, right or wrong, and what is answered."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -8,9 +10,9 @@ from http.client import HTTPConnection, HTTPMessage
 from pathlib import Path
 from typing import Any
 
+from benchmarks.redis_server import free_port
 from fairlane.settings import Settings
-from tests.integration.web.api_server import api_server
-from tests.integration.worker_crew import START_S, eventually
+from tests.integration.worker_crew import START_S, environment, eventually
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class Reply:
 class Api:
     """Calls a server with a key."""
 
-    address: tuple[str, int]
+    port: int
     log: Path
     key: str = ""
 
@@ -46,7 +48,7 @@ class Api:
         """Send a request. A body that is not bytes is sent as JSON."""
         given = {"Authorization": f"Bearer {self.key}"} if self.key else {}
         encoded = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
-        with closing(HTTPConnection(*self.address, timeout=60)) as connection:
+        with closing(HTTPConnection("127.0.0.1", self.port, timeout=60)) as connection:
             connection.request(method, path, encoded, {**given, **(headers or {})})
             answer = connection.getresponse()
             return Reply(answer.status, answer.headers, answer.read())
@@ -54,8 +56,22 @@ class Api:
 
 @contextmanager
 def serving(settings: Settings, folder: Path) -> Iterator[Api]:
-    """Serve until the end of the block, once requests can be served."""
-    with api_server(settings, folder) as server:
-        api = Api(server.address, server.log)
-        eventually(lambda: api("GET", "/readyz").status == 200, START_S, "the API is ready")
+    """Serve until the end of the block, from when requests can be served."""
+    api = Api(port := free_port(), folder / "api.log")
+    command = [sys.executable, "-m", "fairlane", "api", "--port", str(port)]
+    with api.log.open("ab") as log:
+        process = subprocess.Popen(command, env=environment(settings), cwd=folder, stdout=log, stderr=log)
+
+    def is_ready() -> bool:
+        assert process.poll() is None, api.log.read_text()
+        try:
+            return api("GET", "/readyz").status == 200
+        except OSError:
+            return False
+
+    try:
+        eventually(is_ready, START_S, "the API is ready")
         yield api
+    finally:
+        process.kill()
+        process.wait()

@@ -89,7 +89,7 @@ def fits(document: Any, model: Any) -> bool:
 
 
 def test_every_route_is_asked() -> None:
-    streams = {"tasks.events"}
+    streams = {"tasks.events", "events"}
     assert CALLS.keys() == {route.name or route.action for route in ROUTES} - streams
 
 

@@ -72,7 +72,7 @@ def test_guide_leads_from_a_key_to_the_audit(server: Api, module_settings: Setti
     shell = Shell(module_settings, tmp_path)
     assert len(BLOCKS) > 10
     for block, shown in BLOCKS:
-        answers = shell.run(command := block.replace("127.0.0.1:8480", f"127.0.0.1:{server.address[1]}"))
+        answers = shell.run(command := block.replace("127.0.0.1:8480", f"127.0.0.1:{server.port}"))
         if not shown:
             assert not [answer for answer in answers if "next_step" in answer], answers  # a problem
         elif "--json" in block:
