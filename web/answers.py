@@ -46,7 +46,7 @@ class Problem(msgspec.Struct, kw_only=True):
     detail: str
     """The cause."""
     next_step: str
-    """What to do next; empty if there is nothing to do."""
+    """The next step; empty if there is none."""
     errors: list[FieldError]
     request_id: str
     """Id of the request, as in the header X-Request-Id and in the server's log."""

@@ -1,4 +1,4 @@
-"""What a route is: its place, the action it stands for, its inputs and its function."""
+"""A route: its place, its action, its inputs and its function."""
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -15,18 +15,18 @@ class Call(NamedTuple):
     """One request, checked and parsed."""
 
     desks: Desks
-    """What its principal may ask for."""
+    """The desks of its principal."""
     path: Mapping[str, str]
     """The values in the path, by name."""
     query: Any
-    """Of the route's `query`; None if it has none."""
+    """An object of the route's `query`; None if it has none."""
     body: Any
-    """Of the route's `body`; None if it has none."""
+    """An object of the route's `body`; None if it has none."""
     headers: Mapping[str, str]
 
 
 class Answer(NamedTuple):
-    """What the server answers."""
+    """The answer to a request."""
 
     document: Any
     """Anything that msgspec encodes as JSON."""
@@ -38,7 +38,7 @@ class Stream(NamedTuple):
     """An answer that goes on until its client leaves, its key ends, or the server stops."""
 
     parts: AsyncGenerator[bytes, None]
-    """What is sent. It comes at least every few seconds, be it empty: the key is checked then."""
+    """Its parts. One comes at least every few seconds, even if it is empty: the key is checked then."""
     content_type: str = "text/event-stream"
 
 

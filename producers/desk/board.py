@@ -71,7 +71,7 @@ class Page(NamedTuple):
     tasks: list[TaskView]
     """Fewer than asked for if some have left the selection meanwhile."""
     cursor: str | None
-    """Of the next page; None: this is the last."""
+    """Cursor of the next page; None: this is the last."""
 
 
 class Board:

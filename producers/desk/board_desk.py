@@ -24,9 +24,9 @@ class TaskList(NamedTuple):
 
     tasks: list[TaskView]
     cursor: str | None
-    """Of the next page; None: this is the last."""
+    """Cursor of the next page; None: this is the last."""
     age: Age | None
-    """Of the board; None for ended tasks, which are read from the view."""
+    """Age of the board; None for ended tasks, which are read from the view."""
     counts: dict[str, dict[str, int]]
     """The principal's live tasks by app, state, tier and channel."""
 

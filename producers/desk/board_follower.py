@@ -17,7 +17,7 @@ _FASTEST = Sort("rate")
 
 
 class Changes(NamedTuple):
-    """What has happened to the tasks of a follower."""
+    """The changes of the tasks of a follower."""
 
     is_reset: bool
     """Whether more has happened than was kept: the follower should read the tasks again."""

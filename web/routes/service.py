@@ -2,15 +2,17 @@
 
 import time
 from dataclasses import asdict
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
 from dispatcher.access.app_policy import AppPolicy
 from dispatcher.analysis.situation import job_of_view
 from dispatcher.model.errors import InvalidInput, NotFound
 from dispatcher.model.pools import Cap
+from dispatcher.model.task import MAX_TARGETS
+from dispatcher.model.tier import Tier
 from fairlane.figures.rows import signal_fields, worker_fields
 from fairlane.figures.signals import ServiceState, SignalMeter
 from fairlane.figures.usage import app_usage, channels
@@ -18,6 +20,8 @@ from producers.control.service_controls import ServiceControls
 from producers.desk.operator_desk import Change
 from web.routes.inputs import Input
 from web.routing import Answer, Call, Route
+
+Count = Annotated[int, Meta(ge=0, le=MAX_TARGETS)]
 
 
 class ServiceChanges(Input):
@@ -48,7 +52,7 @@ class PolicyChanges(Input):
 
     like: ClassVar[type] = AppPolicy
     channels: list[str] | UnsetType = UNSET
-    tier: str | UnsetType = UNSET
+    tier: Tier | UnsetType = UNSET
     weight: float | UnsetType = UNSET
     targets: int | UnsetType = UNSET
     ttl_s: float | UnsetType = UNSET
@@ -60,9 +64,9 @@ class AppChanges(Input):
 
     cap: int | str | None = None
     weight: float | None = None
-    tasks: int | None = None
+    tasks: Count | None = None
     """Maximum number of live tasks; 0: any."""
-    targets: int | None = None
+    targets: Count | None = None
     """Maximum number of queued targets; 0: any."""
     policy: PolicyChanges | None = None
 

@@ -1,1 +1,1 @@
-"""What the commands do, of the front door."""
+"""Handlers of the front door's commands."""

@@ -1,4 +1,4 @@
-"""What the door knows of keys and policies, and for how long it may rely on it."""
+"""The door follows keys and policies, and for how long it may rely on it."""
 
 from contextlib import suppress
 

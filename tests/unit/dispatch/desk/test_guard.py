@@ -1,4 +1,4 @@
-"""Every method of the desk stands for an action, which needs a scope and knowledge of keys."""
+"""Every method of the desk names an action, which needs a scope and knowledge of keys."""
 
 import inspect
 from collections.abc import Iterator
