@@ -12,11 +12,12 @@ from msgspec import UNSET, UnsetType
 from backends.redis.registry.audit import AuditEntry
 from dispatcher.access.app_policy import AppPolicy
 from dispatcher.access.keys import AccessKey
+from dispatcher.analysis.served import WaitingTasks
 from dispatcher.analysis.what_if import FinishChange
 from dispatcher.analysis.why import CauseShare, UnrecordedBy, Why
 from dispatcher.model.view import TaskView, WorkerBeat
 from fairlane.figures.rows import FAILURE_FIELDS, GROUP_FIELDS, INVALID_FIELDS, OUTCOME_FIELDS, REASON_FIELDS
-from fairlane.figures.signals import Signals, TierSignals, WaitingTasks
+from fairlane.figures.signals import Signals, TierSignals
 from fairlane.figures.usage import AppUsage, ChannelUsage
 from producers.control.controls import Cancelled
 from producers.control.steering import BulkResult

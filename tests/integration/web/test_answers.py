@@ -72,7 +72,7 @@ def operator(module_settings: Settings, tmp_path_factory: pytest.TempPathFactory
             serving(module_settings, folder) as api,
             PushClient.connect(module_settings) as client,
         ):
-            yield api.with_key(client.access.create("", ["operator"]).token)
+            yield api.with_key(client.access.create(None, ["operator"]).token)
 
 
 def types_of(name: str) -> tuple[Any, ...]:

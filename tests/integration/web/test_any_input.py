@@ -51,7 +51,7 @@ def values(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
     if "$ref" in schema:
         return values(API["components"]["schemas"][schema["$ref"].rpartition("/")[2]])
     if "anyOf" in schema:
-        return st.one_of(map(values, schema["anyOf"]))
+        return st.one_of(*map(values, schema["anyOf"]))
     if schema.get("type") == "array":
         return st.lists(values(schema["items"]), max_size=3)
     if "properties" in schema:
@@ -96,7 +96,7 @@ def keys(module_settings: Settings, members: Crew, tmp_path_factory: pytest.Temp
         PushClient.connect(module_settings) as client,
     ):
         client.access.set_policy("shop", {"channels": ["log"], "requests_s": 10_000})
-        tokens = [client.access.create("shop", ["submit", "read", "control"]), client.access.create("", ["operator"])]
+        tokens = [client.access.create("shop", ["submit", "read", "control"]), client.access.create(None, ["operator"])]
         shop, operator = (api.with_key(new.token) for new in tokens)
         task = {"id": "held", "channel": "log", "message": "hi", "targets": ["a"], "hold_until_sealed": True}
         assert shop("POST", "/v1/tasks", task | {"cap": 1}).status == 201

@@ -55,7 +55,7 @@ def bounded(server: Api, access: PushClient) -> Api:
 
 @pytest.fixture(scope="module")
 def operator(server: Api, access: PushClient) -> Api:
-    return server.with_key(access.access.create("", ["operator"]).token)
+    return server.with_key(access.access.create(None, ["operator"]).token)
 
 
 def check_shown_as_text(reply: Reply) -> None:

@@ -71,12 +71,12 @@ def test_type_of_every_problem_is_a_heading_of_the_reference() -> None:
 def changed(place: str, value: object = None) -> Callable[[dict[str, Any]], None]:
     """Return a change of the document: the value at a place (names with `|` between them), or its removal."""
 
-    def change(api: dict[str, Any]) -> None:
+    def change(api: Any) -> None:
         *above, last = place.split("|")
         for name in above:
             api = api[int(name) if isinstance(api, list) else name]
         if value is None:
-            del api[int(last) if isinstance(api, list) else last]  # type: ignore[arg-type]
+            del api[int(last) if isinstance(api, list) else last]
         else:
             api[last] = value
 
