@@ -1,4 +1,4 @@
-"""`fairlane worker --processes N`: a parent that keeps N worker processes alive and passes on stop signals.
+"""`--processes N` of `fairlane worker` and `fairlane api`: a parent keeps N processes alive and passes on stop signals.
 
 Processes are spawned, never forked: the Pulsar client's threads do not survive a fork.
 """
@@ -23,13 +23,13 @@ class SupervisorSettings:
     """Time limits of the supervisor."""
 
     drain_s: float
-    """How long the workers may take to finish their claims."""
+    """How long the processes may take to finish what they have begun."""
     kill_after_s: float = 10.0
     """Added to it before SIGKILL."""
     backoff: Backoff = Backoff(0.5, 30.0)
-    """Before a worker that died is started again."""
+    """Before a process that died is started again."""
     steady_s: float = 60.0
-    """A worker that lived for this long resets the waits."""
+    """A process that lived for this long resets the waits."""
 
 
 class _Member:
@@ -44,7 +44,7 @@ class _Member:
 
 
 class Supervisor:
-    """Keeps a number of worker processes alive. `start` creates the process of a name without starting it."""
+    """Keeps a number of processes alive. `start` creates the process of a name without starting it."""
 
     def __init__(
         self, start: Callable[[str], BaseProcess], names: Sequence[str], clock: Clock, settings: SupervisorSettings
@@ -55,9 +55,9 @@ class Supervisor:
         self._settings = settings
 
     def run(self, stop: threading.Event) -> int:
-        """Run until `stop` is set or a worker finds its settings wrong; then stop all.
+        """Run until `stop` is set or a process finds its settings wrong; then stop all.
 
-        Returns 0 if every worker drained in time, else 1; after wrong settings, the exit code of InvalidInput.
+        Returns 0 if every process drained in time, else 1; after wrong settings, the exit code of InvalidInput.
         """
         while not stop.is_set():
             for member in self._members:
@@ -69,11 +69,11 @@ class Supervisor:
         return self._stop_all()
 
     def _has_wrong_settings(self, member: _Member) -> bool:
-        """Return whether a worker ended because of its settings, which another start would read again."""
+        """Return whether a process ended because of its settings, which another start would read again."""
         if member.process is None or member.process.exitcode != InvalidInput.exit_code:
             return False
         _log.error(
-            "worker %s ended (exit code %d): its settings are wrong; stopping all", member.name, InvalidInput.exit_code
+            "process %s ended (exit code %d): its settings are wrong; stopping all", member.name, InvalidInput.exit_code
         )
         return True
 
@@ -91,7 +91,7 @@ class Supervisor:
         process, member.started_s = self._start(member.name), self._clock.monotonic_s()
         try:
             process.start()
-        except OSError as error:  # too many processes, or no memory: the other workers go on
+        except OSError as error:  # too many processes, or no memory: the others go on
             self._note_end(member, f"cannot be started ({error})")
         else:
             member.process = process
@@ -102,7 +102,7 @@ class Supervisor:
         member.wait_s = self._settings.backoff.after(0 if steady else member.wait_s)
         member.due_s = now_s + member.wait_s
         member.process = None
-        _log.error("worker %s %s; starting it again in %.1f s", member.name, what, member.wait_s)
+        _log.error("process %s %s; starting it again in %.1f s", member.name, what, member.wait_s)
 
     def _stop_all(self) -> int:
         alive = [member.process for member in self._members if member.process is not None]
@@ -113,7 +113,7 @@ class Supervisor:
             process.join(max(0.0, deadline_s - self._clock.monotonic_s()))
         late = [process for process in alive if process.is_alive()]
         for process in late:
-            _log.error("worker %s did not stop in time; killing it (its claims end by themselves)", process.name)
+            _log.error("process %s did not stop in time; killing it (claims end by themselves)", process.name)
             process.kill()
             process.join()
         # A process that ends by the signal had not begun to listen to it: it was starting, and held nothing.

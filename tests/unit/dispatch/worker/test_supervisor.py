@@ -109,14 +109,14 @@ def test_a_worker_that_ended_itself_is_followed_by_another_and_the_log_says_why(
     run = Run(hung, QUICK, count=1)
     run.await_started(2)
     run.end()
-    assert "worker w0 ended (exit code 6: a part of it hung); starting it again" in caplog.text
+    assert "process w0 ended (exit code 6: a part of it hung); starting it again" in caplog.text
 
 
 def test_a_worker_that_cannot_be_started_is_started_later(caplog: pytest.LogCaptureFixture) -> None:
     run = Run(obedient, QUICK, count=1, failing=2)
     run.await_started(1)
     run.end()
-    assert caplog.text.count("worker w0 cannot be started ([Errno 11] no more processes); starting it again") == 2
+    assert caplog.text.count("process w0 cannot be started ([Errno 11] no more processes); starting it again") == 2
 
 
 def test_a_worker_that_a_signal_without_a_name_ended_is_followed_by_another(caplog: pytest.LogCaptureFixture) -> None:
@@ -125,7 +125,7 @@ def test_a_worker_that_a_signal_without_a_name_ended_is_followed_by_another(capl
     os.kill(run.started[0].pid or 0, signal.SIGRTMIN + 1)
     run.await_started(2)
     run.end()
-    assert f"worker w0 ended (killed by signal {signal.SIGRTMIN + 1}: Real-time signal 1)" in caplog.text
+    assert f"process w0 ended (killed by signal {signal.SIGRTMIN + 1}: Real-time signal 1)" in caplog.text
     assert [process.name for process in run.started] == ["w0", "w0"]
     assert not run.started[1].is_alive()
 
