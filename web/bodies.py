@@ -3,38 +3,74 @@
 import asyncio
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import msgspec
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 
 from dispatcher.model.errors import InvalidInput
-from web.problems import UNREADABLE, ProblemError, of_status
+from web.problems import BUSY, RETRY_S, UNREADABLE, ProblemError, of_status
 
 READ_S = 10.0
 """Time for a body of JSON to come."""
+SMALL_BYTES = 64 << 10
+"""A body up to this size always finds room."""
+ROOM_BYTES = 64 << 20
+"""Room of one process for larger bodies, all together."""
 _FIELD = re.compile(r"Object (contains unknown|missing required) field `(\w{1,60})`", re.ASCII)
 T = TypeVar("T")
 
 
-async def read_body(request: web.Request, max_bytes: int) -> bytes:
-    """Return the body. Raises ProblemError: 413 before the rest is read, 415 for a coding, 408 after READ_S."""
+class Room:
+    """Bounds the memory of all bodies that are read or used at the same time."""
+
+    def __init__(self) -> None:
+        self._taken = 0
+
+    @contextmanager
+    def for_body(self) -> Iterator[bytearray]:
+        """Hold room for a body until the end of the block."""
+        body = bytearray()
+        try:
+            yield body
+        finally:
+            self._taken -= max(0, len(body) - SMALL_BYTES)
+
+    def add(self, body: bytearray, chunk: bytes) -> None:
+        """Add to a body. Raises ProblemError if there is no room."""
+        more = max(0, len(body) + len(chunk) - SMALL_BYTES) - max(0, len(body) - SMALL_BYTES)
+        if self._taken + more > ROOM_BYTES:
+            retry = {"Retry-After": str(RETRY_S)}
+            raise ProblemError(BUSY, "Too many large bodies are being sent at once.", "Send it again later.", retry)
+        self._taken += more
+        body += chunk
+
+
+async def want_body(request: web.Request) -> None:
+    """Let a client send its body that waits for a word (Expect: 100-continue)."""
+    if request.headers.get("Expect", "").lower() == "100-continue" and request.version >= HttpVersion11:
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        request.writer.output_size = 0  # the answer has not begun
+
+
+async def read_body(request: web.Request, max_bytes: int, room: Room, body: bytearray) -> None:
+    """Read the body. Raises ProblemError: 413 before the rest is read, 415 for a coding, 408 after READ_S, 503."""
     coding = request.headers.get("Content-Encoding", "identity")
     if coding.lower() != "identity":
         raise ProblemError(of_status(415), f"Content-Encoding {coding!r} is not known here.", "Send the body as it is.")
     if (request.content_length or 0) > max_bytes:
         raise too_large(max_bytes)
-    body = bytearray()
+    await want_body(request)
     try:
         async with asyncio.timeout(READ_S):
             async for chunk in request.content.iter_any():
-                body += chunk
-                if len(body) > max_bytes:
+                if len(body) + len(chunk) > max_bytes:
                     raise too_large(max_bytes)
+                room.add(body, chunk)
     except TimeoutError:
         raise ProblemError(of_status(408), f"The body did not come within {READ_S:.0f} s.") from None
-    return bytes(body)
 
 
 def too_large(max_bytes: int) -> ProblemError:
@@ -44,7 +80,7 @@ def too_large(max_bytes: int) -> ProblemError:
     )
 
 
-def parse_json(body: bytes, model: type[T]) -> T:
+def parse_json(body: bytes | bytearray, model: type[T]) -> T:
     """Return the body as a model. Raises ProblemError if it is not JSON, InvalidInput if it does not fit."""
     try:
         json.loads(body, object_pairs_hook=distinct)

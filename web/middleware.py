@@ -2,53 +2,75 @@
 
 import asyncio
 import logging
-import secrets
-from collections.abc import Mapping
+import time
+from collections import defaultdict
+from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
+from aiohttp.web_protocol import RequestPayloadError
 
+from dispatcher.access.principal import Principal
 from dispatcher.model.errors import FairlaneError
 from producers.desk.front_door import FrontDoor
 from producers.desk.guard import check_right
 from web import problems
-from web.bodies import parse_json, parse_query, read_body
+from web.bodies import Room, parse_json, parse_query, read_body
 from web.encoding import encoded
+from web.health import STOPPING
+from web.metrics import ApiFigures
+from web.problems import ProblemError
 from web.routing import Call, Route, Stream
 from web.streams import send_stream
 
-REQUEST_ID = "X-Request-Id"
-_HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
+FIGURES = web.AppKey("figures", ApiFigures)
+_CLOSING = (400, 401, 408, 413)
+"""Statuses after which the connection is closed: the rest of the body is not read, or nobody known has sent it."""
+_AT_ONCE = 48
+"""Requests of one app in threads at once. The others wait, so that one app cannot take all threads."""
 _ID = web.RequestKey("request_id", str)
+_ACTION = web.RequestKey("action", str)
 _log = logging.getLogger(__name__)
+A = TypeVar("A")
+R = TypeVar("R")
 
 
 @web.middleware
 async def answer_with_problems(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Give the request an id, and turn every error into a problem."""
-    request[_ID] = id_ = secrets.token_hex(8)
+    """Give the request an id, count it, and turn every error into a problem."""
+    request[_ID] = id_ = problems.new_id()
+    figures, began_s = request.app[FIGURES], time.monotonic()
+    figures.in_flight += 1
     try:
-        response = await handler(request)
+        response = await _answered(request, handler, id_)
+    finally:
+        figures.in_flight -= 1
+    figures.note(request.get(_ACTION, "none"), response.status, time.monotonic() - began_s)
+    if not response.prepared:
+        response.headers.update({**problems.HEADERS, problems.REQUEST_ID: id_})
+        if response.status in _CLOSING or request.app[STOPPING].is_set():
+            response.force_close()
+    return response
+
+
+async def _answered(request: web.Request, handler: Handler, id_: str) -> web.StreamResponse:
+    try:
+        return await handler(request)
     except FairlaneError as error:
-        response = _problem(problems.problem_of(error, id_), problems.headers_of(error))
-    except problems.ProblemError as error:
-        document = problems.problem(error.kind, id_, error.detail, error.next_step)
-        response = _problem(document, error.headers)
-        if error.kind.status in (408, 413):
-            response.force_close()  # the rest of the body is not read
+        return problems.response(problems.problem_of(error, id_), problems.headers_of(error))
+    except ProblemError as error:
+        return problems.response(problems.problem(error.kind, id_, error.detail, error.next_step), error.headers)
     except web.HTTPException as error:  # of the router: 404, 405
         headers = {"Allow": error.headers["Allow"]} if "Allow" in error.headers else {}
-        response = _problem(problems.problem(problems.of_status(error.status), id_, error.reason), headers)
+        return problems.response(problems.problem(problems.of_status(error.status), id_, error.reason), headers)
+    except (ConnectionError, RequestPayloadError):
+        return problems.response(problems.problem(problems.UNREADABLE, id_, "The body broke off, or is no HTTP."))
     except Exception:
-        _log.exception("request %s failed: %s %s", id_, request.method, request.path)
-        response = _problem(problems.internal(id_), {})
-    if not response.prepared:
-        response.headers.update(_HEADERS)
-        response.headers[REQUEST_ID] = id_
-    return response
+        _log.exception("request %s failed: %s %.200r", id_, request.method, request.raw_path)
+        return problems.response(problems.internal(id_))
 
 
 def only_hosts(names: frozenset[str]) -> Middleware:
@@ -56,35 +78,70 @@ def only_hosts(names: frozenset[str]) -> Middleware:
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
-        host = request.host.rsplit(":", 1)[0] if not request.host.endswith("]") else request.host
-        if host.lower() not in names:
-            detail = f"This server does not answer for the host {host!r}."
-            raise problems.ProblemError(problems.of_status(421), detail, "Start it with `--allow-host`.")
+        asked = [request.headers.get("Host", "")]
+        if asked[0] and request.host != asked[0]:  # of an absolute address in the request line
+            asked.append(request.host)
+        if unknown := [host for host in asked if _name(host) not in names]:
+            detail = f"This server does not answer for the host {unknown[0]!r}."
+            raise ProblemError(problems.of_status(421), detail, "Start it with `--allow-host`.")
         return await handler(request)
 
     return check
 
 
-def handler_of(route: Route, door: FrontDoor, threads: Executor) -> Handler:
-    """Return the function of the server for a route."""
+def _name(host: str) -> str:
+    return (host if host.endswith("]") else host.rsplit(":", 1)[0]).lower()
 
-    async def handle(request: web.Request) -> web.StreamResponse:
-        loop = asyncio.get_running_loop()
-        principal = door.principal(_token(request))
-        check_right(principal, route.action)
-        await loop.run_in_executor(threads, door.take_request, principal)
-        query: Any = parse_query(request.query, [name for name, _ in request.query.items()], route.query or _NoQuery)
-        body: Any = None
-        if route.body is not None:
-            body = parse_json(await read_body(request, route.max_bytes), route.body)
-        call = Call(door.desks(principal, request[_ID]), request.match_info, query, body, request.headers)
-        answer = await loop.run_in_executor(threads, route.handle, call)
-        if isinstance(answer, Stream):
-            headers = {**_HEADERS, REQUEST_ID: request[_ID]}
-            return await send_stream(request, answer, headers, lambda: door.principal(_token(request)))
-        return encoded(answer, request.headers.get("Accept", ""))
 
-    return handle
+async def wait_to_expect(_: web.Request) -> None:
+    """Leave it to the reader of a body to ask for it: a client without a key is refused before it sends one."""
+
+
+class Handlers:
+    """Makes the functions of the server for routes."""
+
+    def __init__(self, door: FrontDoor, threads: Executor) -> None:
+        self._door = door
+        self._threads = threads
+        self._room = Room()
+        self._places: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(_AT_ONCE))
+
+    def handler_of(self, route: Route) -> Handler:
+        """Return the function of a route."""
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            request[_ACTION] = route.action
+            principal = self._door.principal(_token(request))
+            check_right(principal, route.action)
+            query: Any = parse_query(
+                request.query, [name for name, _ in request.query.items()], route.query or _NoQuery
+            )
+
+            def answer(body: bytearray) -> web.Response | Stream:
+                given: Any = None
+                if route.body is None:
+                    self._door.take_request(principal)
+                else:
+                    given = parse_json(body, route.body)
+                desks = self._door.desks(principal, request[_ID])
+                made = route.handle(Call(desks, request.match_info, query, given, request.headers))
+                return made if isinstance(made, Stream) else encoded(made, request.headers.get("Accept", ""))
+
+            with self._room.for_body() as body:
+                if route.body is not None:
+                    await self._in_thread(principal, self._door.take_request, principal)
+                    await read_body(request, route.max_bytes, self._room, body)
+                answered = await self._in_thread(principal, answer, body)
+            if isinstance(answered, Stream):
+                headers = {**problems.HEADERS, problems.REQUEST_ID: request[_ID]}
+                return await send_stream(request, answered, headers, lambda: self._door.principal(_token(request)))
+            return answered
+
+        return handle
+
+    async def _in_thread(self, principal: Principal, function: Callable[[A], R], argument: A) -> R:
+        async with self._places[principal.app]:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, function, argument)
 
 
 class _NoQuery(msgspec.Struct, forbid_unknown_fields=True):
@@ -94,12 +151,3 @@ class _NoQuery(msgspec.Struct, forbid_unknown_fields=True):
 def _token(request: web.Request) -> str:
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
-
-
-def _problem(document: Mapping[str, Any], headers: Mapping[str, str]) -> web.Response:
-    return web.Response(
-        body=msgspec.json.encode(document),
-        status=document["status"],
-        headers=dict(headers),
-        content_type=problems.CONTENT_TYPE,
-    )

@@ -2,8 +2,12 @@
 
 import http
 import re
+import secrets
 from collections.abc import Mapping
 from typing import Any, NamedTuple
+
+import msgspec
+from aiohttp import web
 
 from dispatcher.model.errors import (
     AudienceMismatch,
@@ -23,8 +27,11 @@ from dispatcher.model.errors import (
 
 PAGE = "/docs/reference/problems.md"
 CONTENT_TYPE = "application/problem+json"
+REQUEST_ID = "X-Request-Id"
 RETRY_S = 2
 """Seconds in Retry-After, where no better time is known."""
+HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", "Server": "fairlane"}
+"""Headers of every answer."""
 
 
 class Kind(NamedTuple):
@@ -51,6 +58,7 @@ KINDS: dict[type[FairlaneError], Kind] = {
     TimedOut: Kind("timed-out", 503, "The answer took too long"),
 }
 """Kinds by error; of several that fit an error, the first counts."""
+BUSY = Kind("busy", 503, "The server has too much to do at once")
 UNREADABLE = Kind("unreadable", 400, "The request cannot be read")
 INTERNAL = Kind("internal", 500, "The service made a mistake")
 MAX_DETAIL = 4_000
@@ -68,6 +76,18 @@ class ProblemError(Exception):
         self.detail = detail
         self.next_step = next_step
         self.headers = headers or {}
+
+
+def new_id() -> str:
+    """Return an id for a request."""
+    return secrets.token_hex(8)
+
+
+def response(document: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> web.Response:
+    """Return the answer that a problem is."""
+    own = {**HEADERS, REQUEST_ID: document["request_id"], **(headers or {})}
+    body = msgspec.json.encode(document)
+    return web.Response(body=body, status=document["status"], headers=own, content_type=CONTENT_TYPE)
 
 
 def kind_of(error: FairlaneError) -> Kind:

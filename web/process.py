@@ -1,58 +1,93 @@
-"""The processes of the HTTP API: one, or several that share a port."""
+"""The processes of the HTTP API: one, or several that accept from one socket."""
 
 import asyncio
 import logging
 import os
+import socket
 import sys
 import threading
 from functools import partial
 from multiprocessing.process import BaseProcess
 
+from aiohttp import http_parser
+
 from backends.system_clock import SystemClock
-from dispatcher.model.errors import FairlaneError
+from dispatcher.model.errors import FairlaneError, Refused
 from dispatcher.model.shown import KNOWN, Secrets
 from fairlane.logging import configure_logging, masked
 from fairlane.settings import Settings
 from fairlane.worker.process.process import allow_open_files, watch_parent
 from fairlane.worker.process.stop_signal import StopSignal, stop_on_signals
 from fairlane.worker.process.supervisor import Supervisor, SupervisorSettings, spawned
+from fairlane.worker.process.watchdog import EXIT_WITHIN_S, exit_within
+from fairlane.worker.report.metrics import MetricsServer
 from producers.desk.front_door import FrontDoor
-from web.server import END_S, ServerSettings, check_parser, serve
+from web.listening import ServerSettings, address_of, listening
+from web.metrics import ApiCollector, ApiFigures
+from web.server import END_WITHIN_S, IDLE_WITHIN_S, serve
 
 _log = logging.getLogger(__name__)
 
 
 def run_servers(settings: Settings, server: ServerSettings) -> int:
-    """Serve until a signal says stop; return the exit code. Raises InvalidInput, NotConfigured, Refused."""
+    """Serve until a signal; return the exit code. Raises InvalidInput, NotConfigured, Refused, Unreachable."""
     server.check()
     check_parser()
     stop = stop_on_signals()
-    if server.processes == 1:
-        return _run(settings, server, stop)
+    with listening(server) as listener:
+        _log.info("listening at %s", address_of(server, listener))
+        if server.processes == 1:
+            return _run(settings, server, listener, 0, stop)
 
-    def start(name: str) -> BaseProcess:
-        return spawned(run_child, name, settings, server, KNOWN)
+        def start(name: str) -> BaseProcess:
+            number = names.index(name)
+            return spawned(run_child, name, settings, server, listener, number, KNOWN)
 
-    names = [f"api-{number}" for number in range(1, server.processes + 1)]
-    return Supervisor(start, names, SystemClock(), SupervisorSettings(drain_s=END_S)).run(stop)
+        names = [f"api-{number}" for number in range(1, server.processes + 1)]
+        limits = SupervisorSettings(drain_s=IDLE_WITHIN_S + END_WITHIN_S)
+        return Supervisor(start, names, SystemClock(), limits).run(stop)
 
 
-def run_child(settings: Settings, server: ServerSettings, secrets: Secrets) -> None:
-    """Serve in a spawned process, which ends also when its supervisor has ended."""
+def run_child(
+    settings: Settings, server: ServerSettings, listener: socket.socket, number: int, secrets: Secrets
+) -> None:
+    """Serve in a spawned process, which ends also when its supervisor has ended. number: its position among them."""
     KNOWN.join(secrets)
     sys.stderr = masked(sys.stderr)
     configure_logging(settings.log)
     stop = stop_on_signals()
     threading.Thread(target=partial(watch_parent, os.getppid(), stop), name="parent", daemon=True).start()
-    sys.exit(_run(settings, server, stop))
+    sys.exit(_run(settings, server, listener, number, stop))
 
 
-def _run(settings: Settings, server: ServerSettings, stop: StopSignal) -> int:
+def check_parser() -> None:
+    """Raise Refused without aiohttp's parser in C: its parser in Python took requests that proxies read otherwise."""
+    if http_parser.HttpRequestParser is http_parser.HttpRequestParserPy:
+        raise Refused(
+            "aiohttp has no parser in C on this machine.", "Unset AIOHTTP_NO_EXTENSIONS, or install a wheel of aiohttp."
+        )
+
+
+def _run(settings: Settings, server: ServerSettings, listener: socket.socket, number: int, stop: StopSignal) -> int:
     allow_open_files()
+    figures, code = ApiFigures(), 0
     try:
         with FrontDoor(settings) as door:
-            asyncio.run(serve(server, door, stop))
+            metrics = _metrics(server, number, figures)
+            asyncio.run(serve(server, listener, door, figures, stop))
+            if metrics is not None:
+                metrics.close()
     except FairlaneError as error:
         _log.error("%s", error)
-        return error.exit_code
-    return 0
+        code = error.exit_code
+    exit_within(EXIT_WITHIN_S, code)  # threads may wait for servers that do not answer
+    return code
+
+
+def _metrics(server: ServerSettings, number: int, figures: ApiFigures) -> MetricsServer | None:
+    if server.metrics_port < 0:
+        return None
+    port = server.metrics_port and server.metrics_port + number
+    metrics = MetricsServer(port, server.metrics_host, [ApiCollector(figures)])
+    _log.info("metrics at http://%s:%d/metrics", server.metrics_host, metrics.port)
+    return metrics

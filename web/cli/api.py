@@ -8,12 +8,13 @@ import click
 from backends.extras import require_packages
 from fairlane.cli.base.groups import Declared
 
+_PORT = click.IntRange(0, 65_535)
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.command(cls=Declared, handlers="web.cli.handlers.api", requires=partial(require_packages, "web", "aiohttp"))
 @click.option("--host", default="127.0.0.1", help="Address to serve on. Others than loopback need TLS or a proxy.")
-@click.option("--port", type=click.IntRange(0, 65_535), default=8480, help="Port to serve on.")
+@click.option("--port", type=_PORT, default=8480, help="Port to serve on; 0: any free one.")
 @click.option("--processes", type=click.IntRange(1, 64), default=1, help="Number of processes that share the port.")
 @click.option(
     "--unix-socket", type=click.Path(path_type=Path), help="Serve on this Unix socket instead of an address and port."
@@ -22,6 +23,13 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--tls-key", "private_key", type=_FILE, help="PEM file of the certificate's private key.")
 @click.option("--behind-proxy", is_flag=True, help="A proxy in front of the server speaks TLS.")
 @click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A name by which clients call it.")
+@click.option("--metrics-host", default="127.0.0.1", help="Address to serve Prometheus metrics on.")
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(-1, 65_535),
+    default=0,
+    help="Port of Prometheus metrics (further processes take the next ones); 0: any free one, -1: none.",
+)
 def api() -> None:
     """Serve the HTTP API until SIGTERM or SIGINT: tasks, dead letters, settings, keys (docs/how-to/http.md).
 

@@ -5,10 +5,11 @@ from typing import Any
 import click
 
 from fairlane.cli.base.settings import settings_of
+from web.listening import LOCAL_HOSTS, ServerSettings
 from web.process import run_servers
-from web.server import LOCAL_HOSTS, ServerSettings
 
 
 def api(ctx: click.Context, hosts: tuple[str, ...], host: str, **given: Any) -> int:
-    names = frozenset(name.lower() for name in (*LOCAL_HOSTS, host, *hosts))
+    own = f"[{host}]" if ":" in host else host
+    names = frozenset(name.lower() for name in (*LOCAL_HOSTS, own, *hosts))
     return run_servers(settings_of(ctx), ServerSettings(host=host, hosts=names, **given))

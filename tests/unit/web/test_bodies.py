@@ -1,0 +1,78 @@
+"""Bodies are bounded, one by one and all together."""
+
+import gzip
+
+import pytest
+
+from tests.unit.web.stub_server import HEAD, Reply, served
+from web import bodies
+from web.bodies import ROOM_BYTES, SMALL_BYTES, Room
+from web.problems import ProblemError
+from web.routing import JSON_BYTES
+
+
+async def test_a_body_that_says_it_is_too_large_is_refused_before_it_comes() -> None:
+    async with served() as server:
+        reader, writer = await server.connect()
+        writer.write(f"POST /v1/tasks/change HTTP/1.1\r\n{HEAD}Content-Length: {JSON_BYTES + 1}\r\n\r\n".encode())
+        assert b" 413 " in await reader.readline()
+        writer.close()
+
+
+async def test_a_body_that_becomes_too_large_is_refused_before_the_rest_is_read() -> None:
+    async with served() as server:
+        reader, writer = await server.connect()
+        writer.write(f"POST /v1/tasks/change HTTP/1.1\r\n{HEAD}Transfer-Encoding: chunked\r\n\r\n".encode())
+        writer.write(b"%x\r\n" % (JSON_BYTES + 1) + b"a" * (JSON_BYTES + 1))  # and no end
+        assert b" 413 " in await reader.readline()
+        writer.close()
+
+
+@pytest.mark.parametrize("coding", ["gzip", "br", "deflate", "zstd", "nothing", "gzip, identity"])
+async def test_an_encoded_body_is_refused(coding: str) -> None:
+    async with served() as server:
+        reply = await server.ask("POST /v1/tasks/change", gzip.compress(b"{}"), f"{HEAD}Content-Encoding: {coding}\r\n")
+    assert reply.status == 415
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"NaN", b'{"a": NaN}', b"\xff", b"[" * 100_000, b'"\\ud800"', b"{}x"])
+async def test_what_is_no_json_is_unreadable(body: bytes) -> None:
+    async with served() as server:
+        reply = await server.ask("POST /v1/tasks/change", body)
+    assert reply.status == 400
+    assert reply.document["type"].endswith("#unreadable")
+
+
+async def test_a_doubled_field_is_named() -> None:
+    async with served() as server:
+        reply = await server.ask("POST /v1/tasks/change", b'{"filter": {"app": "a", "app": "b"}}')
+    assert reply.status == 422
+    assert reply.document["errors"][0]["pointer"] == "/app"
+
+
+async def test_too_many_large_bodies_at_once_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bodies, "ROOM_BYTES", 100_000)
+    async with served() as server:
+        large = b'{"filter": {"ids": ["' + b"a" * 200_000 + b'"]}}'
+        refused = await server.ask("POST /v1/tasks/change", large)
+        small = await server.ask("POST /v1/tasks/change", b"{}")
+    assert (refused.status, refused.headers["retry-after"]) == (503, "2")
+    assert small.status == 422
+
+
+def test_room_is_free_again_after_a_body_and_small_bodies_need_none() -> None:
+    room = Room()
+    with room.for_body() as first:
+        room.add(first, bytes(ROOM_BYTES + SMALL_BYTES))
+        with room.for_body() as second:
+            room.add(second, bytes(SMALL_BYTES))
+            with pytest.raises(ProblemError):
+                room.add(second, b"1")
+    with room.for_body() as third:
+        room.add(third, bytes(SMALL_BYTES + 1))
+
+
+async def test_a_body_that_breaks_off_is_unreadable() -> None:
+    async with served() as server:
+        broken = f"POST /v1/tasks HTTP/1.1\r\n{HEAD}Transfer-Encoding: chunked\r\n\r\n2\r\n{{}}zz\r\n"
+        assert Reply.parse(await server.say(broken.encode())).status == 400

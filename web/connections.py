@@ -1,0 +1,155 @@
+"""The connections of one process: how many there are, and how long each may take for what it has to say."""
+
+import asyncio
+import logging
+import socket
+import ssl
+from functools import partial
+from typing import Any
+
+from aiohttp import web
+from aiohttp.web_protocol import RequestHandler, RequestPayloadError
+
+from web import problems
+from web.framing import StrictParser
+from web.metrics import ApiFigures
+
+HEADER_S = 10.0
+"""Time for the headers of a request, and for a TLS handshake."""
+IDLE_S = 75.0
+"""Time until the next request of a connection: longer than proxies keep theirs, so that they close first."""
+WRITE_S = 30.0
+"""Time without a byte taken, after which a client that does not read its answer is cut off."""
+LINGER_S = 1.0
+"""Time for which the rest of a body that nobody wants is read, so that the client sees the answer."""
+MAX_CONNECTIONS = 1_000
+MAX_HEADERS = 64
+_AGAIN_S = 1.0
+_log = logging.getLogger(__name__)
+
+
+class Connections:
+    """Accepts connections for a server."""
+
+    def __init__(self, server: web.Server, figures: ApiFigures, context: ssl.SSLContext | None) -> None:
+        self._server = server
+        self._figures = figures
+        self._context = context
+        self._open: set[asyncio.Task[None]] = set()
+
+    async def accept(self, listener: socket.socket) -> None:
+        """Accept until cancelled. Beyond MAX_CONNECTIONS a connection is closed at once."""
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                client, _ = await loop.sock_accept(listener)
+            except OSError as error:  # no more files, for example
+                _log.error("no connection can be accepted: %s", error)
+                await asyncio.sleep(_AGAIN_S)
+                continue
+            if len(self._open) >= MAX_CONNECTIONS:
+                client.close()
+            else:
+                task = loop.create_task(self._hold(client))
+                self._open.add(task)
+                task.add_done_callback(self._forget)
+                self._figures.connections = len(self._open)
+            await asyncio.sleep(0)  # a flood of connections must not keep others from being served
+
+    async def _hold(self, client: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        ended: asyncio.Future[None] = loop.create_future()
+        within_s = None if self._context is None else HEADER_S
+        try:
+            await loop.connect_accepted_socket(
+                partial(Connection, self._server, self._figures, ended),
+                client,
+                ssl=self._context,
+                ssl_handshake_timeout=within_s,
+            )
+        except OSError as error:
+            _log.debug("a connection was not completed: %s", error)
+        else:
+            await ended
+
+    def _forget(self, task: asyncio.Task[None]) -> None:
+        self._open.discard(task)
+        self._figures.connections = len(self._open)
+
+
+class Connection(RequestHandler):
+    """One connection."""
+
+    def __init__(self, server: web.Server, figures: ApiFigures, ended: asyncio.Future[None]) -> None:
+        """ended: gets a result once the connection is lost."""
+        super().__init__(
+            server,
+            loop=asyncio.get_running_loop(),
+            access_log=None,  # type: ignore[arg-type]  # it takes None
+            keepalive_timeout=IDLE_S,
+            max_headers=MAX_HEADERS,
+            auto_decompress=False,
+            lingering_time=LINGER_S,
+        )
+        assert self._parser is not None
+        self._strict = StrictParser(self._parser)  # type: ignore[arg-type]
+        self._parser = self._strict  # type: ignore[assignment]
+        self._figures = figures
+        self._ended = ended
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._write_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        assert isinstance(transport, asyncio.WriteTransport)
+        transport.set_write_buffer_limits(0)  # so that pause_writing says of every byte that is not taken
+        self._head_timer = self._loop.call_later(HEADER_S, self.force_close)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if not self._strict.is_in_head:
+            self._head_timer = _cancelled(self._head_timer)
+        elif self._head_timer is None:
+            self._head_timer = self._loop.call_later(HEADER_S, self.force_close)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self.transport is not None:
+            self._write_timer = self._loop.call_later(WRITE_S, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._write_timer = _cancelled(self._write_timer)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        super().connection_lost(exc)
+        self._head_timer, self._write_timer = _cancelled(self._head_timer), _cancelled(self._write_timer)
+        if not self._ended.done():
+            self._ended.set_result(None)
+
+    def handle_error(
+        self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
+    ) -> web.StreamResponse:
+        """Return a problem for a request that no route has seen: it cannot be read. Its text stays out of the log."""
+        if request.writer.output_size > 0:
+            raise ConnectionError("The answer has begun.")
+        id_ = problems.new_id()
+        if status == problems.UNREADABLE.status:
+            detail = f"The request is no HTTP as it is served here: {(message or '').partition(':')[0][:100]}."
+            document = problems.problem(problems.UNREADABLE, id_, detail)
+        else:
+            _log.error("request %s failed outside of its route", id_, exc_info=exc)
+            document = problems.internal(id_)
+        self._figures.note("none", document["status"], 0.0)
+        response = problems.response(document)
+        response.force_close()
+        return response
+
+    def log_exception(self, *args: Any, exc_info: Any = True) -> None:
+        level = logging.DEBUG if isinstance(exc_info, RequestPayloadError) else logging.ERROR
+        _log.log(level, *args, exc_info=exc_info)
+
+
+def _cancelled(timer: asyncio.TimerHandle | None) -> None:
+    if timer is not None:
+        timer.cancel()

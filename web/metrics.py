@@ -1,0 +1,50 @@
+"""Figures of one process of the HTTP API, for Prometheus. Labels are actions and statuses, never a key or an app."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from dispatcher.analysis.histogram import Histogram
+from fairlane.worker.report.metrics import durations
+
+_BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+
+
+class ApiFigures:
+    """Counts of one process. Its event loop writes them, any thread may read them."""
+
+    def __init__(self) -> None:
+        self.in_flight = 0
+        """Requests without an answer so far."""
+        self.connections = 0
+        """Open connections."""
+        self.requests: Counter[tuple[str, int]] = Counter()
+        """Answered requests by action and status."""
+        self.seconds: defaultdict[str, Histogram] = defaultdict(lambda: Histogram(_BUCKETS_S))
+        """Times from the headers to the answer, by action."""
+
+    def note(self, action: str, status: int, seconds: float) -> None:
+        """Count a request. action: `none` for one that has none."""
+        self.requests[action, status] += 1
+        self.seconds[action].add(seconds)
+
+
+class ApiCollector(Collector):
+    """The figures as metrics."""
+
+    def __init__(self, figures: ApiFigures) -> None:
+        self._figures = figures
+
+    def collect(self) -> Iterator[Metric]:
+        figures = self._figures
+        requests = CounterMetricFamily("fairlane_api_requests", "Requests to the API", labels=["action", "status"])
+        for (action, status), count in list(figures.requests.items()):
+            requests.add_metric([action, str(status)], count)
+        yield requests
+        yield durations(
+            "fairlane_api_request_seconds", "Time from a request's headers to its answer", "action", figures.seconds
+        )
+        yield GaugeMetricFamily("fairlane_api_in_flight", "Requests without an answer so far", figures.in_flight)
+        yield GaugeMetricFamily("fairlane_api_connections", "Open connections of the API", figures.connections)
