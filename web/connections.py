@@ -28,53 +28,40 @@ _AGAIN_S = 1.0
 _log = logging.getLogger(__name__)
 
 
-class Connections:
-    """Accepts connections for a server."""
-
-    def __init__(self, server: web.Server, figures: ApiFigures, context: ssl.SSLContext | None) -> None:
-        self._server = server
-        self._figures = figures
-        self._context = context
-        self._open: set[asyncio.Task[None]] = set()
-
-    async def accept(self, listener: socket.socket) -> None:
-        """Accept until cancelled. Beyond MAX_CONNECTIONS a connection is closed at once."""
-        loop = asyncio.get_running_loop()
-        while True:
-            try:
-                client, _ = await loop.sock_accept(listener)
-            except OSError as error:  # no more files, for example
-                _log.error("no connection can be accepted: %s", error)
-                await asyncio.sleep(_AGAIN_S)
-                continue
-            if len(self._open) >= MAX_CONNECTIONS:
-                client.close()
-            else:
-                task = loop.create_task(self._hold(client))
-                self._open.add(task)
-                task.add_done_callback(self._forget)
-                self._figures.connections = len(self._open)
-            await asyncio.sleep(0)  # a flood of connections must not keep others from being served
-
-    async def _hold(self, client: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
-        ended: asyncio.Future[None] = loop.create_future()
-        within_s = None if self._context is None else HEADER_S
+async def accept(
+    listener: socket.socket, server: web.Server, figures: ApiFigures, context: ssl.SSLContext | None
+) -> None:
+    """Accept connections until cancelled. Beyond MAX_CONNECTIONS a connection is closed at once."""
+    loop, holding = asyncio.get_running_loop(), set[asyncio.Task[None]]()
+    while True:
         try:
-            await loop.connect_accepted_socket(
-                partial(Connection, self._server, self._figures, ended),
-                client,
-                ssl=self._context,
-                ssl_handshake_timeout=within_s,
-            )
-        except OSError as error:
-            _log.debug("a connection was not completed: %s", error)
+            client, _ = await loop.sock_accept(listener)
+        except OSError as error:  # no more files, for example
+            _log.error("no connection can be accepted: %s", error)
+            await asyncio.sleep(_AGAIN_S)
+            continue
+        if figures.connections >= MAX_CONNECTIONS:
+            client.close()
         else:
-            await ended
+            task = loop.create_task(_hold(client, server, figures, context))
+            holding.add(task)
+            task.add_done_callback(holding.discard)
+        await asyncio.sleep(0)  # so that the task counts it, and a flood of connections does not hold up the others
 
-    def _forget(self, task: asyncio.Task[None]) -> None:
-        self._open.discard(task)
-        self._figures.connections = len(self._open)
+
+async def _hold(client: socket.socket, server: web.Server, figures: ApiFigures, context: ssl.SSLContext | None) -> None:
+    figures.connections += 1
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[None] = loop.create_future()
+    within_s = None if context is None else HEADER_S
+    try:
+        make = partial(Connection, server, figures, ended)
+        await loop.connect_accepted_socket(make, client, ssl=context, ssl_handshake_timeout=within_s)
+        await ended
+    except OSError as error:
+        _log.debug("a connection was not completed: %s", error)
+    finally:
+        figures.connections -= 1
 
 
 class Connection(RequestHandler):
@@ -107,10 +94,11 @@ class Connection(RequestHandler):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if not self._strict.is_in_head:
-            self._head_timer = _cancelled(self._head_timer)
-        elif self._head_timer is None:
+        if self._strict.is_in_head and self._head_timer is None:
             self._head_timer = self._loop.call_later(HEADER_S, self.force_close)
+        elif not self._strict.is_in_head and self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -119,11 +107,11 @@ class Connection(RequestHandler):
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._write_timer = _cancelled(self._write_timer)
+        if self._write_timer is not None:
+            self._write_timer.cancel()
 
     def connection_lost(self, exc: BaseException | None) -> None:
         super().connection_lost(exc)
-        self._head_timer, self._write_timer = _cancelled(self._head_timer), _cancelled(self._write_timer)
         if not self._ended.done():
             self._ended.set_result(None)
 
@@ -134,10 +122,9 @@ class Connection(RequestHandler):
         if request.writer.output_size > 0:
             raise ConnectionError("The answer has begun.")
         id_ = problems.new_id()
-        if status == problems.UNREADABLE.status:
-            detail = f"The request is no HTTP as it is served here: {(message or '').partition(':')[0][:100]}."
-            document = problems.problem(problems.UNREADABLE, id_, detail)
-        else:
+        id_, reason = problems.new_id(), (message or "").partition(":")[0]
+        document = problems.problem(problems.UNREADABLE, id_, f"The request is no HTTP as it is served here: {reason}.")
+        if status != document["status"]:
             _log.error("request %s failed outside of its route", id_, exc_info=exc)
             document = problems.internal(id_)
         self._figures.note("none", document["status"], 0.0)
@@ -148,8 +135,3 @@ class Connection(RequestHandler):
     def log_exception(self, *args: Any, exc_info: Any = True) -> None:
         level = logging.DEBUG if isinstance(exc_info, RequestPayloadError) else logging.ERROR
         _log.log(level, *args, exc_info=exc_info)
-
-
-def _cancelled(timer: asyncio.TimerHandle | None) -> None:
-    if timer is not None:
-        timer.cancel()

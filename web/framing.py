@@ -50,11 +50,11 @@ class StrictParser:
                     raise BadHttpMessage("The headers are too long")
             elif self._chunks is not None:
                 self._chunks.check(data)
-        except HttpProcessingError as error:
+        except (HttpProcessingError, ValueError) as error:
             self._head.clear()
             if in_body:
-                self._body.set_exception(RequestPayloadError(str(error)))
-            raise
+                self._body.set_exception(RequestPayloadError())
+            raise error if isinstance(error, HttpProcessingError) else BadHttpMessage("A chunk has no size") from error
         return parsed
 
     def _begin(self, messages: Sequence[tuple[RawRequestMessage, StreamReader]], read: bytes) -> None:
@@ -62,10 +62,12 @@ class StrictParser:
         self._head.clear()
         for message, _ in messages:
             check_message(message)
-        message, self._body = messages[-1]
-        self._chunks = ChunkLines() if message.chunked else None
+        self._body = messages[-1][1]
+        head, end, body = read.lstrip(b"\r\n").partition(b"\r\n\r\n")
+        if len(head) > MAX_HEAD_BYTES:
+            raise BadHttpMessage("The headers are too long")
+        self._chunks = ChunkLines() if any(message.chunked for message, _ in messages) else None
         if self._chunks is not None:
-            _, end, body = read.lstrip(b"\r\n").partition(b"\r\n\r\n")
             if len(messages) > 1 or not end:
                 raise BadHttpMessage("A chunked request came before the answer to the one before it")
             self._chunks.check(body)
@@ -80,7 +82,7 @@ class ChunkLines:
         self._ended = False
 
     def check(self, data: bytes) -> None:
-        """Follow more bytes. Raises BadHttpMessage for an extension."""
+        """Follow more bytes. Raises BadHttpMessage for an extension, ValueError for a size that is none."""
         at = self._skip
         while at < len(data) and not self._ended:
             end = data.find(b"\n", at)
@@ -90,17 +92,10 @@ class ChunkLines:
             if end < 0:
                 self._line, self._skip = line, 0
                 return
-            size = _size(line)
+            size = int(line, 16)
             self._line, self._ended = b"", size == 0
             at = end + 1 + size + len(b"\r\n")
         self._skip = at - len(data)
-
-
-def _size(line: bytes) -> int:
-    try:
-        return int(line, 16)
-    except ValueError:  # the parser has not come to it yet
-        raise BadHttpMessage("A chunk has no size") from None
 
 
 def check_message(message: RawRequestMessage) -> None:

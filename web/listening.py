@@ -110,10 +110,14 @@ def _at_path(path: Path) -> socket.socket:
         with socket.socket(socket.AF_UNIX) as other:
             other.connect(os.fspath(path))
         raise FileExistsError(0, "another process listens there")
-    listener = socket.socket(socket.AF_UNIX)
     with suppress(FileNotFoundError):
         if stat.S_ISSOCK(path.lstat().st_mode):
             path.unlink()
-    listener.bind(os.fspath(path))
-    listener.listen(BACKLOG)
+    listener = socket.socket(socket.AF_UNIX)
+    try:
+        listener.bind(os.fspath(path))
+        listener.listen(BACKLOG)
+    except OSError:
+        listener.close()
+        raise
     return listener

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from producers.desk.front_door import FrontDoor
 from web import health, middleware, openapi
-from web.connections import Connections
+from web.connections import accept
 from web.listening import ServerSettings
 from web.metrics import ApiFigures
 from web.routes import ROUTES
@@ -48,7 +48,7 @@ async def serve(
     runner = web.AppRunner(app, shutdown_timeout=END_WITHIN_S)
     await runner.setup()
     assert runner.server is not None
-    accepting = asyncio.create_task(Connections(runner.server, figures, settings.tls()).accept(listener))
+    accepting = asyncio.create_task(accept(listener, runner.server, figures, settings.tls()))
     try:
         await _until(lambda: stop.is_set() or accepting.done())
         if accepting.done():

@@ -48,8 +48,8 @@ def test_a_task_is_submitted_followed_and_cancelled(server: ApiServer) -> None:
 def test_requests_that_could_be_read_in_two_ways_are_refused(server: ApiServer) -> None:
     for request in REFUSED.values():
         answers = server.say(request + b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        assert answers.startswith(b"HTTP/1.1 400 ")
-        assert answers.count(b"HTTP/1.1 ") == 1
+        assert answers.split()[1] == b"400"
+        assert answers.count(b"HTTP/1.") == 1
     assert server.ask("GET", "/livez")[0] == 200
 
 

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from dispatcher.access.principal import Principal, Scope
-from dispatcher.model.errors import NoKey, NotFound
+from dispatcher.model.errors import InvalidInput, NoKey, NotFound
 from web.listening import ServerSettings, listening
 from web.metrics import ApiFigures
 from web.server import serve
@@ -60,6 +60,9 @@ class StubDoor:
     def task(self, id_: str) -> Any:
         self.asked.append(id_)
         raise NotFound(f"There is no task {id_}.")
+
+    def change_many(self, *_: object) -> Any:
+        raise InvalidInput("filter: selects nothing.")
 
 
 @dataclass

@@ -6,8 +6,6 @@ import pytest
 
 from tests.unit.web.stub_server import HEAD, Reply, served
 from web import bodies
-from web.bodies import ROOM_BYTES, SMALL_BYTES, Room
-from web.problems import ProblemError
 from web.routing import JSON_BYTES
 
 
@@ -60,16 +58,12 @@ async def test_too_many_large_bodies_at_once_are_refused(monkeypatch: pytest.Mon
     assert small.status == 422
 
 
-def test_room_is_free_again_after_a_body_and_small_bodies_need_none() -> None:
-    room = Room()
-    with room.for_body() as first:
-        room.add(first, bytes(ROOM_BYTES + SMALL_BYTES))
-        with room.for_body() as second:
-            room.add(second, bytes(SMALL_BYTES))
-            with pytest.raises(ProblemError):
-                room.add(second, b"1")
-    with room.for_body() as third:
-        room.add(third, bytes(SMALL_BYTES + 1))
+async def test_room_is_free_again_after_each_body(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bodies, "ROOM_BYTES", 300_000)
+    async with served() as server:
+        for _ in range(5):
+            large = b'{"filter": {"ids": ["' + b"a" * 200_000 + b'"]}}'
+            assert (await server.ask("POST /v1/tasks/change", large)).status == 422
 
 
 async def test_a_body_that_breaks_off_is_unreadable() -> None:

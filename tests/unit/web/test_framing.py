@@ -17,7 +17,7 @@ async def test_an_ambiguous_request_is_answered_with_400_and_its_connection_clos
     door = StubDoor()
     async with served(door) as server:
         answers = await server.say(request_ + SMUGGLED)
-    assert answers.count(b"HTTP/1.1 ") == 1
+    assert answers.count(b"HTTP/1.") == 1
     reply = Reply.parse(answers)
     assert reply.status == 400
     assert reply.headers["content-type"] == "application/problem+json"

@@ -21,7 +21,7 @@ def test_an_address_of_a_network_needs_tls_or_a_proxy(host: str, tmp_path: Path)
 
 def test_files_of_tls_must_be_two_and_belong_together(tmp_path: Path) -> None:
     files = make_tls_files(tmp_path, "127.0.0.1")
-    for certificate, key in ((files.server, None), (None, files.server_key), (files.server, files.client_key)):
+    for certificate, key in ((files.server, None), (None, files.server_key), (files.server, files.client)):
         with pytest.raises(InvalidInput, match="TLS"):
             ServerSettings(certificate=certificate, private_key=key).check()
 
