@@ -2,13 +2,13 @@
 
 import gc
 import logging
+import multiprocessing
 import os
 import resource
 import socket
 import sys
 import threading
 from contextlib import suppress
-from functools import partial
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
@@ -67,7 +67,7 @@ def run_child(settings: Settings, name: str, secrets: Secrets) -> None:
     sys.stderr = masked(sys.stderr)
     configure_logging(settings.log)
     stop = stop_on_signals()
-    threading.Thread(target=partial(watch_parent, os.getppid(), stop), name="parent", daemon=True).start()
+    threading.Thread(target=watch_parent, args=(stop,), name="parent", daemon=True).start()
     sys.exit(_run_one(settings, name, stop))
 
 
@@ -115,9 +115,10 @@ def _collect_rarely() -> None:
     gc.set_threshold(100_000, 20, 100)
 
 
-def watch_parent(parent: int, stop: threading.Event) -> None:
-    """Set `stop` once the process that started this one has ended."""
+def watch_parent(stop: threading.Event) -> None:
+    """Set `stop` once the process that started this one has ended, also if that was before this one had begun."""
+    parent = multiprocessing.parent_process()
     while not stop.wait(1.0):
-        if os.getppid() != parent:
+        if parent is None or os.getppid() != parent.pid:
             _log.warning("the supervisor is gone; draining")
             stop.set()
