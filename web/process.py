@@ -2,11 +2,9 @@
 
 import asyncio
 import logging
-import os
 import socket
 import sys
 import threading
-from functools import partial
 from multiprocessing.process import BaseProcess
 
 from aiohttp import http_parser
@@ -56,7 +54,7 @@ def run_child(
     sys.stderr = masked(sys.stderr)
     configure_logging(settings.log)
     stop = stop_on_signals()
-    threading.Thread(target=partial(watch_parent, os.getppid(), stop), name="parent", daemon=True).start()
+    threading.Thread(target=watch_parent, args=(stop,), name="parent", daemon=True).start()
     sys.exit(_run(settings, server, listener, number, stop))
 
 

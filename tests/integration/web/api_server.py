@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,9 +37,12 @@ class ApiServer:
 
     def say(self, request: bytes) -> bytes:
         """Return all that is answered to these bytes until the server closes the connection."""
-        with socket.create_connection(self.address, timeout=60) as connection:
+        answers = b""
+        with socket.create_connection(self.address, timeout=60) as connection, suppress(ConnectionResetError):
             connection.sendall(request)
-            return b"".join(iter(lambda: connection.recv(65_536), b""))
+            while more := connection.recv(65_536):
+                answers += more
+        return answers
 
     def end(self, within_s: float = 60.0) -> int:
         self.process.send_signal(signal.SIGTERM)

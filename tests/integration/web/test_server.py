@@ -8,6 +8,7 @@ import ssl
 import threading
 import urllib.request
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -157,7 +158,8 @@ def test_it_serves_on_a_unix_socket_and_removes_it(module_settings: Settings, ke
         headers = {"Authorization": f"Bearer {key}"}
 
         def is_served() -> bool:
-            return answer_to(OverUnix("localhost"), "GET", "/v1/workers", None, headers)[0] == 200
+            with closing(OverUnix("localhost")) as connection:
+                return answer_to(connection, "GET", "/v1/workers", None, headers)[0] == 200
 
         eventually(is_served, 30, "it answers")
         assert server.end() == 0
@@ -169,12 +171,14 @@ def test_it_speaks_tls(module_settings: Settings, key: str, tmp_path: Path) -> N
     options = ("--tls-certificate", str(files.server), "--tls-key", str(files.server_key))
     with api_server(module_settings, tmp_path, *options) as server:
         context = ssl.create_default_context(cafile=files.authority)
-        connection = http.client.HTTPSConnection(*server.address, timeout=60, context=context)
         headers = {"Authorization": f"Bearer {key}"}
-        eventually(lambda: answer_to(connection, "GET", "/v1/workers", None, headers)[0] == 200, 30, "it answers")
-        with pytest.raises(ConnectionResetError):
-            server.say(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        connection.close()
+
+        def is_served() -> bool:
+            with closing(http.client.HTTPSConnection(*server.address, timeout=60, context=context)) as connection:
+                return answer_to(connection, "GET", "/v1/workers", None, headers)[0] == 200
+
+        eventually(is_served, 30, "it answers")
+        assert b"200" not in server.say(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
 
 
 def test_slow_connections_keep_nobody_from_being_served(server: ApiServer) -> None:
