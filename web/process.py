@@ -9,6 +9,7 @@ from multiprocessing.process import BaseProcess
 
 from aiohttp import http_parser
 
+from backends.settings import require_addresses
 from backends.system_clock import SystemClock
 from dispatcher.model.errors import FairlaneError, Refused
 from dispatcher.model.shown import KNOWN, Secrets
@@ -31,11 +32,13 @@ def run_servers(settings: Settings, server: ServerSettings) -> int:
     """Serve until a signal; return the exit code. Raises InvalidInput, NotConfigured, Refused, Unreachable."""
     server.check()
     check_parser()
+    require_addresses(settings.pulsar, settings.redis)
     stop = stop_on_signals()
     with listening(server) as listener:
         _log.info("listening at %s", address_of(server, listener))
         if server.processes == 1:
-            return _run(settings, server, listener, 0, stop)
+            _run(settings, server, listener, 0, stop)
+            return 0
 
         def start(name: str) -> BaseProcess:
             number = names.index(name)
@@ -55,7 +58,11 @@ def run_child(
     configure_logging(settings.log)
     stop = stop_on_signals()
     threading.Thread(target=watch_parent, args=(stop,), name="parent", daemon=True).start()
-    sys.exit(_run(settings, server, listener, number, stop))
+    try:
+        _run(settings, server, listener, number, stop)
+    except FairlaneError as error:
+        _log.error("%s", error)
+        sys.exit(error.exit_code)
 
 
 def check_parser() -> None:
@@ -66,20 +73,15 @@ def check_parser() -> None:
         )
 
 
-def _run(settings: Settings, server: ServerSettings, listener: socket.socket, number: int, stop: StopSignal) -> int:
+def _run(settings: Settings, server: ServerSettings, listener: socket.socket, number: int, stop: StopSignal) -> None:
     allow_open_files()
-    figures, code = ApiFigures(), 0
-    try:
-        with FrontDoor(settings) as door:
-            metrics = _metrics(server, number, figures)
-            asyncio.run(serve(server, listener, door, figures, stop))
-            if metrics is not None:
-                metrics.close()
-    except FairlaneError as error:
-        _log.error("%s", error)
-        code = error.exit_code
-    exit_within(EXIT_WITHIN_S, code)  # threads may wait for servers that do not answer
-    return code
+    figures = ApiFigures()
+    with FrontDoor(settings) as door:
+        metrics = _metrics(server, number, figures)
+        asyncio.run(serve(server, listener, door, figures, stop))
+        exit_within(EXIT_WITHIN_S, 0)  # threads may wait for servers that do not answer
+        if metrics is not None:
+            metrics.close()
 
 
 def _metrics(server: ServerSettings, number: int, figures: ApiFigures) -> MetricsServer | None:

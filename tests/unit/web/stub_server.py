@@ -32,6 +32,7 @@ class StubDoor:
     asked: list[str] = field(default_factory=list)
     """Which methods of its desks were called."""
     fails_with: Exception | None = None
+    cursor: str | None = None
 
     def __post_init__(self) -> None:
         self.open.set()
@@ -48,16 +49,16 @@ class StubDoor:
         """Be ready."""
 
     def desks(self, *_: object) -> Any:
-        return SimpleNamespace(tasks=self)
+        return SimpleNamespace(tasks=self, board=self)
 
     def tasks(self, *_: object) -> Any:
         self.asked.append("tasks")
         assert self.open.wait(WITHIN_S)
         if self.fails_with is not None:
             raise self.fails_with
-        return [], None
+        return SimpleNamespace(tasks=[], cursor=self.cursor, age=None, counts={})
 
-    def task(self, id_: str) -> Any:
+    def task_and_message(self, id_: str) -> Any:
         self.asked.append(id_)
         raise NotFound(f"There is no task {id_}.")
 

@@ -69,11 +69,7 @@ async def test_a_body_that_does_not_come_is_answered_with_408_and_closed(monkeyp
 async def test_a_client_that_does_not_read_its_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "WRITE_S", 0.2)
 
-    class Long(StubDoor):
-        def tasks(self, *_: object) -> object:
-            return [], "c" * (16 << 20)
-
-    async with served(Long()) as server:
+    async with served(StubDoor(cursor="c" * (16 << 20))) as server:
         with socket.create_connection(("127.0.0.1", server.port)) as deaf:
             await asyncio.to_thread(deaf.sendall, f"GET /v1/tasks HTTP/1.1\r\n{HEAD}\r\n".encode())
             await until(lambda: server.figures.requests["tasks.list", 200] == 1, "it is answered")
