@@ -33,6 +33,7 @@ from fairlane.worker.report.metrics import CallTimes, EngineCollector, FlowColle
 from scripts import http_reference
 from scripts.api_changes import breaking
 from scripts.tables import table
+from web.metrics import ApiCollector, ApiFigures
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "reference"
 OPENAPI = "openapi.json"
@@ -147,6 +148,7 @@ def metrics() -> str:
         FlowCollector({}, dict),
         ServiceCollector(_Service()),  # type: ignore[arg-type]
         GuardCollector(_Guard(), ProbeFigures()),  # type: ignore[arg-type]
+        ApiCollector(ApiFigures()),
     )
     suffix = {"counter": "_total", "info": "_info"}
     families = [family for collector in collectors for family in collector.collect()]
@@ -161,7 +163,8 @@ _METRICS = """Each worker process serves Prometheus metrics on `worker.metrics_h
 port unless set; `fairlane worker list -o json` shows it). Labels are tiers, channels, apps, outcomes, stages and \
 scripts, never the id of a task. A worker shows up to 200 apps on channels; others of a channel share `(others)`.
 
-Metrics that begin with `fairlane_estate_` come from `fairlane estate guard` ([estate](../estate.md#guard-it))."""
+Metrics that begin with `fairlane_estate_` come from `fairlane estate guard` ([estate](../estate.md#guard-it)), those \
+that begin with `fairlane_api_` from each process of `fairlane api` on its `--metrics-port`."""
 
 
 # ------------------------------------------------------------- verdicts

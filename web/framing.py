@@ -38,7 +38,7 @@ class StrictParser:
         return bool(self._head)
 
     def feed_data(self, data: bytes) -> Parsed:
-        """Parse more bytes. Whoever reads a body that they break gets RequestPayloadError."""
+        """Parse more bytes. The reader of a body that they break gets RequestPayloadError."""
         in_body = not self._body.is_eof()
         try:
             parsed: Parsed = self._parser.feed_data(data)

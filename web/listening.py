@@ -13,7 +13,7 @@ from dispatcher.model.errors import InvalidInput, Unreachable
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 LOCAL_HOSTS = ("127.0.0.1", "[::1]", "localhost")
-"""What a client on this machine writes into the header Host."""
+"""Values of the header Host of clients on this machine."""
 BACKLOG = 1_024
 _PORTS = 65_535
 
@@ -37,7 +37,7 @@ class ServerSettings:
     processes: int = 1
     metrics_host: str = "127.0.0.1"
     metrics_port: int = -1
-    """Of the first process, further ones take the next ports; 0: any free ones, -1: none."""
+    """Port of the first process; further ones take the next. 0: any free ones, -1: none."""
 
     def check(self) -> None:
         """Raise InvalidInput for a server that would carry keys over a network in the clear, or could not begin."""

@@ -1,4 +1,4 @@
-"""What every request passes: an id, a known host, a key, its place under the limits, and errors as problems."""
+"""Steps that every request passes: an id, a known host, a key, its place under the limits, and errors as problems."""
 
 import asyncio
 import logging

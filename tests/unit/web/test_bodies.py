@@ -33,7 +33,9 @@ async def test_an_encoded_body_is_refused(coding: str) -> None:
     assert reply.status == 415
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"NaN", b'{"a": NaN}', b"\xff", b"[" * 100_000, b'"\\ud800"', b"{}x"])
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"NaN", b'{"filter": {}, "weight": NaN}', b"\xff", b"[" * 100_000, b'"\\ud800"', b"{}x"]
+)
 async def test_what_is_no_json_is_unreadable(body: bytes) -> None:
     async with served() as server:
         reply = await server.ask("POST /v1/tasks/change", body)
@@ -45,7 +47,7 @@ async def test_a_doubled_field_is_named() -> None:
     async with served() as server:
         reply = await server.ask("POST /v1/tasks/change", b'{"filter": {"app": "a", "app": "b"}}')
     assert reply.status == 422
-    assert reply.document["errors"][0]["pointer"] == "/app"
+    assert "'app'" in reply.document["detail"]
 
 
 async def test_too_many_large_bodies_at_once_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
