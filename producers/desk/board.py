@@ -8,45 +8,44 @@ figures stay, with their age.
 import logging
 import threading
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Self
 
 from msgspec.structs import replace
 
 from backends.redis.epochs import REBUILD_STEP, Epochs
 from backends.redis.registry.registry import Feed, Registry
-from backends.redis.registry.task_rows import TASK_VIEW
+from backends.redis.registry.task_rows import LIVE_TASK, TASK_VIEW, LiveTask
 from backends.redis.registry.tasks import LIVE
 from backends.redis.view import RedisView, open_view
 from backends.redis.workers import Workers
 from backends.settings import RedisSettings
 from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError, NotReady, Unreachable
+from dispatcher.model.tier import MILLI
 from dispatcher.model.view import TaskView
 from producers.control.foresight import Foresight
 from producers.desk.board_follower import MAX_CHANGES, Follower, Followers
-from producers.desk.board_lists import Lists, Selection, Sort
+from producers.desk.board_lists import Selection, Sort
 from producers.desk.board_share import Share
+from producers.desk.board_shown import COSTS, ShownLists
 
 SWEEP_S = 15.0
 """All tasks are read once in this time, or as soon after it as the share allows."""
+SWEEP_PART = 0.03
+"""The largest part of Redis' time for that; the rest of the share is for pages, changes and event streams."""
 _CALL = 200
 """Tasks read in one call, so that Redis and this process wait for a few ms only."""
 _LOOK_S = 1.0
 """How often the view's epoch and the tasks of event streams are read."""
 _BLOCK_S = 0.25
 """The longest wait for the feed."""
-_COSTS = 20
-"""Lists and estimates are made again after this many times the time that they took."""
-_LISTS_S, _ETAS_S = 0.2, 2.0
-"""The least time until then."""
-_FILTERS = 10
-"""Filters of event streams that are evaluated in one look."""
+_ETAS_S = 2.0
+"""The least time between two estimates."""
 _START_S = 1.0
 _GATHER_S = 0.02
 """Time between two rounds, so that changes close together are handled in one."""
 _MAY_EXPIRE = ("scheduled", "running", "paused")
-_FASTEST = Sort("rate")
 _log = logging.getLogger(__name__)
 
 
@@ -65,15 +64,6 @@ class Age(NamedTuple):
     """Live tasks in the view; None if that is not known."""
 
 
-class Page(NamedTuple):
-    """A page of live tasks."""
-
-    tasks: list[TaskView]
-    """Fewer than asked for if some have left the selection meanwhile."""
-    cursor: str | None
-    """Cursor of the next page; None: this is the last."""
-
-
 class Board:
     """Holds the live tasks. Methods may be called by any thread."""
 
@@ -86,54 +76,66 @@ class Board:
         self._foresight = Foresight(self._registry, Workers(view))
         self._clock = clock
         self._share = share
-        self._followers = Followers()
+        self.followers = Followers()
         self._tasks: dict[str, TaskView] = {}
         self._sweep = _Sweep()
         self._named: dict[str, float] = {}
         """Tasks to be read, with the times when they were named, the oldest first."""
+        self._recent: dict[str, TaskView] = {}
+        """Tasks that pages have shown within the last second, and that have not changed since."""
         self._asked: deque[str] = deque()
         """Tasks that other threads name."""
-        self._lists, self._etas = Lists(), dict[str, float]()
-        self._is_changed = self._is_ready = self._is_complete = False
-        """Whether tasks differ from those of the lists; whether the view answers and is complete; whether the lists
-        have all tasks."""
+        self._shown = ShownLists(clock)
+        self._etas: dict[str, float] = {}
+        self._is_ready = False
+        """Whether the view answers and is complete."""
         self._epoch = ""
         self._position: bytes | None = None
-        self._as_of_s = self._look_at_s = self._lists_at_s = self._etas_at_s = float("-inf")
+        self._look_at_s = float("-inf")
         self._stop, self._begun = threading.Event(), threading.Event()
-        self._thread = threading.Thread(target=self._run, name="board", daemon=True)
+        steps = {"board": self._round, "estimates": self._foresee}
+        self._threads = [
+            threading.Thread(target=self._repeat, args=(step,), name=name, daemon=True) for name, step in steps.items()
+        ]
 
     @classmethod
     def open(cls, settings: RedisSettings, clock: Clock) -> Self:
         """Return the board of the service at an address. Raises NotConfigured."""
         share = Share(clock)
-        view = open_view(settings, observe=share.charge, must_run=False)
+        view = open_view(settings, observe=share.note, must_run=False)
         return cls(view, clock, share)
 
     def start(self) -> None:
         """Begin to read; return once all tasks are read, but after a second at most."""
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
         self._begun.wait(_START_S)
 
     def close(self) -> None:
-        """End the thread, and close the connections."""
+        """End the threads, and close the connections."""
         self._stop.set()
-        self._thread.join()
+        for thread in self._threads:
+            thread.join()
         self._feed.close()
         self._view.close()
 
     # ------------------------------------------------------------------------------ what requests ask
 
-    def page(self, selection: Selection, sort: Sort, limit: int, cursor: str | None = None) -> Page:
-        """Return a page of live tasks, read now; as they were last read if Redis is gone. Raises InvalidInput; NotReady
-        if no task was ever read."""
+    def page(
+        self, selection: Selection, sort: Sort, limit: int, cursor: str | None = None
+    ) -> tuple[list[TaskView], str | None]:
+        """Return a page of live tasks, and the cursor of the next (None: this is the last).
+
+        Each is as it was within the last second; as it was last read if Redis is gone. Those that have left the
+        selection meanwhile are not among them. Raises InvalidInput; NotReady if no task was ever read.
+        """
         self._check()
-        rows, cursor = self._lists.page(selection, sort, limit, cursor)
-        return Page([self.foreseen(row) for row in self._fresh(rows, selection)], cursor)
+        rows, cursor = self._shown.lists.page(selection, sort, limit, cursor)
+        return [self.foreseen(row) for row in self._fresh(rows, selection)], cursor
 
     def counts(self, app: str = "") -> dict[str, dict[str, int]]:
         """Return the number of live tasks by app, state, tier and channel; app: only of its own, empty: of all."""
-        return self._lists.counts(app)
+        return self._shown.lists.counts(app)
 
     def task(self, id_: str) -> TaskView | None:
         """Return a live task as it was last read; None if it is not known."""
@@ -152,103 +154,103 @@ class Board:
     def age(self, app: str = "") -> Age:
         """Return how far the board can be relied on. app: count its tasks only. Raises NotReady if nothing was read."""
         self._check()
-        age_s = self._clock.monotonic_s() - self._as_of_s
+        age_s = self._clock.monotonic_s() - self._shown.as_of_s
         as_of_ms = self._clock.wall_ms() - round(age_s * 1000)
-        is_complete, size, sweep = self._is_complete, self._lists.size(app), self._sweep
+        is_complete, size, sweep = self._shown.is_complete, self._shown.lists.size(app), self._sweep
         if is_complete or app:
             return Age(as_of_ms, age_s, is_complete, size, size if is_complete else None)
         return Age(as_of_ms, age_s, is_complete, sweep.read, max(sweep.read, sweep.total))
 
     def follow(self, follower: Follower) -> None:
-        """Put the present states of its tasks to a follower, and then their changes. Raises NotReady, also if too many
-        follow."""
+        """Put the present states of its tasks to a follower, and then their changes, until it is removed from
+        `followers`. Raises NotReady, also if too many follow."""
         self._check()
-        self._followers.add(follower)
+        self.followers.add(follower)
         if (id_ := follower.selection.id) is None:
-            known = self._lists.page(follower.selection, Sort(), MAX_CHANGES + 1)[0]
+            known = self._shown.lists.page(follower.selection, Sort(), MAX_CHANGES + 1)[0]
         else:
             known = follower.selection.among(task for task in (self._tasks.get(id_),) if task is not None)
             self._asked.append(id_)
         for task in known:
             follower.put(self.foreseen(task))
 
-    def unfollow(self, follower: Follower) -> None:
-        """End what `follow` began."""
-        self._followers.remove(follower)
-
     def _check(self) -> None:
-        if self._as_of_s == float("-inf"):
+        if self._shown.as_of_s == float("-inf"):
             raise NotReady(
                 "No task was read since this process began: Redis does not answer, or its view is being rebuilt.",
                 REBUILD_STEP,
             )
 
     def _fresh(self, rows: Sequence[TaskView], selection: Selection) -> Iterable[TaskView]:
-        """Return rows as they are now, without those that the selection does not select any more."""
+        """Return rows as they were a second ago or later, without those that the selection does not select any more."""
         if not rows or not self._is_ready:
             return rows
+        recent = self._recent
         try:
-            found = self._read([row.id for row in rows])
+            if missing := [row.id for row in rows if row.id not in recent]:
+                recent.update((task.id, task) for task in self._read(missing))
         except Unreachable:
             return rows
-        by_id = {task.id: task for task in found}
-        fresh = (by_id.get(row.id, row) for row in rows)
+        fresh = (recent.get(row.id, row) for row in rows)
         return selection.among(task for task in fresh if not task.ended)
 
     def _read(self, ids: Sequence[str]) -> list[TaskView]:
-        return self._registry.tasks.named(ids, TASK_VIEW)
+        found = self._registry.tasks.named(ids, TASK_VIEW)
+        self._share.charge("view", len(ids))
+        return found
 
     # ------------------------------------------------------------------------------ the thread
 
-    def _run(self) -> None:
-        while not self._stop.wait(_GATHER_S):
+    def _repeat(self, step: Callable[[], float]) -> None:
+        """Call a step until `close`. It returns the seconds until the next."""
+        wait_s = 0.0
+        while not self._stop.wait(wait_s):
             try:
-                self._round()
+                wait_s = step()
             except Exception as error:  # without this thread lists would grow old for ever
                 level = logging.DEBUG if isinstance(error, FairlaneError) else logging.ERROR
                 _log.log(level, "the board is not up to date: %s", error, exc_info=level == logging.ERROR)
-                self._is_ready = False
-                self._stop.wait(_LOOK_S / 2)
+                self._is_ready, wait_s = False, _LOOK_S / 2
 
-    def _round(self) -> None:
+    def _round(self) -> float:
         now_s = self._clock.monotonic_s()
         if now_s >= self._look_at_s or not self._is_ready:
             self._look(now_s)
         wait_s = max(self._share.wait_s(), 0.0 if self._named else self._sweep.at_s - now_s)
         self._position, entries = self._feed.watch(self._position, round(min(_BLOCK_S, wait_s) * 1000))
         now_s = self._clock.monotonic_s()
-        self._name((entry.task for entry in entries if entry.kind == "task"), now_s)
+        for entry in entries:
+            self._recent.pop(entry.task, None)
+            if entry.kind == "task":
+                self._name([entry.task], now_s)
         self._name((self._asked.popleft() for _ in range(len(self._asked))), now_s)
         if self._share.wait_s() <= 0:
             self._read_next(now_s)
-        self._make_lists()
-        if not self._is_changed:
-            self._as_of_s, self._is_complete = next(iter(self._named.values()), now_s), self._sweep.is_complete
-            if self._is_complete:
-                self._begun.set()
+        known_s = next(iter(self._named.values()), now_s)
+        self._shown.update(self._tasks.values(), self._etas, known_s, is_complete=self._sweep.is_complete)
+        if self._shown.is_complete:
+            self._begun.set()
+        return _GATHER_S
 
     def _look(self, now_s: float) -> None:
         """Learn whether the view is another one, which tasks are due by the clock, and what is followed. Raises
         NotReady."""
-        epoch = self._ready_epoch()
-        if epoch != self._epoch:
+        self._recent = {}
+        epoch = self._epochs.ready_view()
+        if epoch and epoch != self._epoch:
             self._epoch, self._position, self._sweep = epoch, self._feed.last(), _Sweep()
+        self._check_epoch(epoch)
         if not self._sweep.is_complete:
             self._sweep.total = self._registry.tasks.live_count()
         self._name(self._due(), now_s)
-        self._name(self._followers.watched(self._lists), now_s)
+        self._name(self.followers.watched(self._shown.lists), now_s)
         self._is_ready, self._look_at_s = True, now_s + _LOOK_S
 
-    def _ready_epoch(self) -> str:
-        epoch = self._epochs.ready_view()
-        if not epoch:
+    def _check_epoch(self, present: str) -> None:
+        """Raise NotReady unless the view is complete, and the one that is read: in one that was wiped all tasks are
+        unknown."""
+        if not present or present != self._epoch:
             raise NotReady("The view in Redis is being rebuilt.", REBUILD_STEP)
-        return epoch
-
-    def _check_epoch(self) -> None:
-        """Raise NotReady unless the view is still the same: in a view that was wiped all tasks are unknown."""
-        if self._ready_epoch() != self._epoch:
-            raise NotReady("The view in Redis was rebuilt.")
 
     def _due(self) -> list[str]:
         """Return tasks whose state the time has changed: no record, and so no entry of the feed, says it."""
@@ -273,16 +275,30 @@ class Board:
 
     def _read_page(self, now_s: float) -> None:
         sweep = self._sweep
-        page = self._registry.tasks.page(LIVE, TASK_VIEW, _CALL, sweep.cursor)
         if sweep.cursor is None:
             sweep.missed, sweep.read = set(self._tasks), 0
-        self._put(page.tasks)
-        if page.cursor is None:
-            self._check_epoch()
-        sweep.take(page.cursor, [task.id for task in page.tasks])
-        sweep.at_s = now_s + (SWEEP_S * _CALL / max(_CALL, len(self._tasks)) if sweep.is_complete else 0.0)
-        if page.cursor is None:
+        ids, cursor = self._read_changed(now_s) if sweep.is_complete else self._read_all()
+        if cursor is None:
+            self._check_epoch(self._epochs.ready_view())
+        sweep.take(cursor, ids)
+        if cursor is None:
             self._name(sweep.missed, now_s)
+
+    def _read_all(self) -> tuple[list[str], str | None]:
+        """Read the next page of tasks. Return their ids, and the cursor of the page after it."""
+        page = self._registry.tasks.page(LIVE, TASK_VIEW, _CALL, self._sweep.cursor)
+        self._share.charge("view", len(page.tasks))
+        self._sweep.at_s = 0.0
+        self._put(page.tasks)
+        return [task.id for task in page.tasks], page.cursor
+
+    def _read_changed(self, now_s: float) -> tuple[list[str], str | None]:
+        """Do the same at half the cost, and name those that have changed: most have not."""
+        page = self._registry.tasks.page(LIVE, LIVE_TASK, _CALL, self._sweep.cursor)
+        cost_s = self._share.charge("live", len(page.tasks))
+        self._sweep.at_s = now_s + max(SWEEP_S * _CALL / max(_CALL, len(self._tasks)), cost_s / SWEEP_PART)
+        self._name((live.id for live in page.tasks if not _is_same(self._tasks.get(live.id), live)), now_s)
+        return [live.id for live in page.tasks], page.cursor
 
     def _put(self, found: Iterable[TaskView], asked: Iterable[str] = ()) -> None:
         """Take over tasks as they were read. asked: ids by which they were read: those not found are unknown."""
@@ -295,29 +311,30 @@ class Board:
             elif before is not None:
                 del self._tasks[task.id]
             if task != before:
-                self._is_changed = True
-                self._followers.put(before, self.foreseen(task))
+                self._shown.is_stale = True
+                self.followers.put(before, self.foreseen(task))
         if gone := unknown.keys() & self._tasks.keys():
-            self._check_epoch()
+            self._check_epoch(self._epochs.ready_view())
         for id_ in gone:
-            self._is_changed = True
-            self._followers.forget(self._tasks.pop(id_))
+            self._shown.is_stale = True
+            self.followers.forget(self._tasks.pop(id_))
 
-    def _make_lists(self) -> None:
+    def _foresee(self) -> float:
+        """Estimate the ends of all tasks: with many that takes seconds, in which the feed is still heard."""
         began_s = self._clock.monotonic_s()
-        if began_s >= self._etas_at_s:
-            etas = self._foresight.estimate(self._tasks.values)
-            self._is_changed |= etas != self._etas
-            self._etas, self._etas_at_s = etas, self._again_s(began_s, _ETAS_S)
-        began_s = self._clock.monotonic_s()
-        if self._is_changed and began_s >= self._lists_at_s:
-            self._lists, self._is_changed = Lists(self._tasks.values(), self._etas), False
-            self._lists_at_s = self._again_s(began_s, _LISTS_S)
+        etas = self._foresight.estimate(lambda: list(self._tasks.values()))
+        self._shown.is_stale |= etas != self._etas
+        self._etas = etas
+        return max(_ETAS_S, COSTS * (self._clock.monotonic_s() - began_s))
 
-    def _again_s(self, began_s: float, least_s: float) -> float:
-        """Return when to repeat what began at a time and is done now, so that it takes a bounded part of the time."""
-        now_s = self._clock.monotonic_s()
-        return now_s + max(least_s, _COSTS * (now_s - began_s))
+
+def _is_same(task: TaskView | None, live: LiveTask) -> bool:
+    """Return whether a task is still as it was read. What is being sent is not: its rate ends without any change."""
+    if task is None or task.rate:
+        return False
+    pending = task.targets.pending
+    known = task.state, task.tier, round(task.weight * MILLI), task.cap, pending, task.targets.total - pending
+    return known == (live.state, live.tier, live.weight, live.cap, live.pending, live.finals)
 
 
 class _Sweep:

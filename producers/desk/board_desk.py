@@ -44,14 +44,18 @@ class BoardDesk(Acting):
         if only.get("state") in ENDED_STATES:
             tasks, next_cursor = self._ended(only, order, limit, cursor)
             return TaskList(list(map(self._shown, tasks)), next_cursor, None, self._board.counts(app))
-        page = self._board.page(self._selection(only), order, limit, cursor)
-        tasks = list(map(self._shown, page.tasks))
-        return TaskList(tasks, page.cursor, self._board.age(app), self._board.counts(app))
+        tasks, next_cursor = self._board.page(self._selection(only), order, limit, cursor)
+        age = self._board.age(app)
+        return TaskList(list(map(self._shown, tasks)), next_cursor, age, self._board.counts(app))
 
     @action("tasks.events")
     def one(self, id_: str) -> Selection:
         """Return the selection of one task. Raises NotFound."""
-        return Selection(id=self._own(id_).id, app=self.principal.app or None)
+        inside = self._inside(id_)
+        known = self._board.task(inside)
+        if known is None or not self._is_own(known.app):
+            self._own(id_)
+        return Selection(id=inside, app=self.principal.app or None)
 
     @action("tasks.events")
     def some(self, only: Mapping[str, str | None]) -> Selection:
@@ -72,7 +76,7 @@ class BoardDesk(Acting):
         try:
             yield take
         finally:
-            self._board.unfollow(follower)
+            self._board.followers.remove(follower)
 
     def _selection(self, only: Mapping[str, str | None]) -> Selection:
         state = only.get("state")

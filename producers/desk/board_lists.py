@@ -5,6 +5,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from operator import attrgetter
 from typing import Any, NamedTuple, Self
 
@@ -12,7 +13,7 @@ import msgspec
 
 from dispatcher.model.errors import DECODING_ERRORS, InvalidInput
 from dispatcher.model.view import TaskView
-from producers.desk.scoped_ids import ScopedIds
+from producers.desk.scoped_ids import AS_IS, ScopedIds
 
 SORTS = ("created", "eta", "rate", "pending", "id")
 Value = float | str
@@ -48,6 +49,9 @@ class Selection:
                 field = attrgetter(name)
                 found = [task for task in found if field(task) == value]
         shown = self.ids.shown
+        for part in (self.id_prefix, self.q):
+            if bare := (part or "").removeprefix(AS_IS):  # most ids are ruled out without the work to show them
+                found = [task for task in found if bare in task.id]
         if (prefix := self.id_prefix) is not None:
             found = [task for task in found if shown(task.id).startswith(prefix)]
         if (part := self.q) is not None:
@@ -87,7 +91,7 @@ class Sort(NamedTuple):
             sort, value, id_ = "", None, ""
         if sort != str(self) or isinstance(value, str) != (self.by == "id"):
             raise InvalidInput(
-                f"cursor: {cursor!r} is no cursor of the order {self}.", "Use the cursor of the page before."
+                f"cursor: {cursor[:100]!r} is no cursor of the order {self}.", "Use the cursor of the page before."
             )
         return math.inf if value is None else value, id_
 
@@ -97,10 +101,24 @@ class Lists:
 
     def __init__(self, tasks: Iterable[TaskView] = (), etas: Mapping[str, float] | None = None) -> None:
         """etas: seconds until done by task; tasks without one come last."""
-        self.etas = etas or {}
-        by_id = sorted(tasks, key=attrgetter("id"))
-        self._orders = {name: sorted(by_id, key=self._value(name)) for name in SORTS}  # sorting is stable
-        self._counts = Counter(map(attrgetter(*COUNTED), by_id))
+        self.used = set[str]()
+        """The orders that were asked for."""
+        self._etas = etas or {}
+        self._tasks = list(tasks)
+        self._orders: dict[str, list[TaskView]] = {}
+
+    def prepare(self, used: Iterable[str]) -> bool:
+        """Make one of these orders, or the counts. Return False if all were made: others are made when they are asked
+        for. With many tasks each takes some 50 ms in which no other thread runs."""
+        for by in ("id", *used):
+            if by not in self._orders:
+                self._order(by)
+                return True
+        return "_counts" not in self.__dict__ and bool(self._counts)
+
+    @cached_property
+    def _counts(self) -> Counter[tuple[str, ...]]:
+        return Counter(map(attrgetter(*COUNTED), self._tasks))
 
     def page(
         self, selection: Selection, sort: Sort, limit: int, cursor: str | None = None
@@ -127,7 +145,8 @@ class Lists:
         return sum(count for values, count in self._counts.items() if app in ("", values[0]))
 
     def _blocks(self, sort: Sort, after: tuple[Value, str] | None) -> Iterator[list[TaskView]]:
-        order, key = self._orders[sort.by], self._key(sort.by)
+        self.used.add(sort.by)
+        order, key = self._order(sort.by), self._key(sort.by)
         if sort.descending:
             end = len(order) if after is None else bisect_left(order, after, key=key)
             for last in range(end, 0, -_BLOCK):
@@ -137,12 +156,18 @@ class Lists:
             for first in range(start, len(order), _BLOCK):
                 yield order[first : first + _BLOCK]
 
+    def _order(self, by: str) -> list[TaskView]:
+        if by not in self._orders:
+            tasks = self._tasks if by == "id" else self._order("id")  # sorting is stable
+            self._orders[by] = sorted(tasks, key=self._value(by))
+        return self._orders[by]
+
     def _key(self, by: str) -> Callable[[TaskView], tuple[Any, str]]:
         value = self._value(by)
         return lambda task: (value(task), task.id)
 
     def _value(self, by: str) -> Callable[[TaskView], Any]:
         if by == "eta":
-            etas = self.etas
+            etas = self._etas
             return lambda task: etas.get(task.id, math.inf)
         return attrgetter({"created": "created_ms", "pending": "targets.pending"}.get(by, by))

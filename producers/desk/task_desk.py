@@ -125,10 +125,19 @@ class TaskDesk(Acting):
         return self._foreseen(self._own(id_))
 
     @action("tasks.show")
-    def task_and_message(self, id_: str) -> tuple[TaskView, dict[str, JsonValue]]:
-        """Return a task in its current state, and its present message, which is empty once it has ended."""
-        view, message = self._all_own([id_], self._connection.known_tasks.with_messages)[0]
-        return self._foreseen(view), message
+    def task_and_message(self, id_: str) -> tuple[TaskView, dict[str, JsonValue], float]:
+        """Return a task in its current state, its present message, which is empty once it has ended, and 0.
+
+        While the view does not answer: the task as the board has it, no message, and the board's age in seconds.
+        """
+        try:
+            view, message = self._all_own([id_], self._connection.known_tasks.with_messages)[0]
+        except (Unreachable, NotReady):
+            known = self._board.task(self._inside(id_))
+            if known is None or not self._is_own(known.app):
+                raise
+            return self._shown(known), {}, self._board.age().age_s
+        return self._foreseen(view), message, 0.0
 
     def _foreseen(self, view: TaskView) -> TaskView:
         return self._shown(self._board.foreseen(view))

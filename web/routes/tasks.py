@@ -196,8 +196,8 @@ def list_tasks(call: Call) -> Answer:
 
 
 def show(call: Call) -> Answer:
-    view, message = call.desks.tasks.task_and_message(call.path["id"])
-    return Answer({**task_fields(view), "message": message})
+    view, message, age_s = call.desks.tasks.task_and_message(call.path["id"])
+    return Answer({**task_fields(view), "message": message}, headers={"Age": str(round(age_s))} if age_s else {})
 
 
 def change(call: Call) -> Answer:

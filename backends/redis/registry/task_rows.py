@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from sys import intern
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -210,10 +211,10 @@ def task_view(row: TaskRow, now_ms: int) -> TaskView:
     rate = row.decimal("rate") if now_ms - row.number("rate_ms") <= RATE_STALE_MS and targets.pending else 0.0
     return TaskView(
         id=row.id,
-        app=row.text("app"),
-        tier=row.text("tier"),
-        channel=row.text("channel"),
-        state=state,
+        app=intern(row.text("app")),  # the board holds all tasks, and each of these texts once
+        tier=intern(row.text("tier")),
+        channel=intern(row.text("channel")),
+        state=intern(state),
         sealed=sealed,
         weight=row.number("weight") / MILLI,
         cap=cap.rate,

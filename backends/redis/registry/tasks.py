@@ -163,8 +163,9 @@ class TaskTable(ViewPart):
 
     def _rows(self, selection: TaskSelection, fields: Sequence[str], limit: int, cursor: str | None) -> Page[Any]:
         score, last = _parsed_cursor(cursor)
+        looks = _PAGE if selection.filters else max(1, min(limit, _PAGE))  # nothing is left out of what is looked at
         now_ms, next_score, next_id, *rows = self._view.call(
-            "list_tasks", selection.listed, _encode(selection.filters), limit, _PAGE, score, last, len(fields), *fields
+            "list_tasks", selection.listed, _encode(selection.filters), limit, looks, score, last, len(fields), *fields
         )
         return Page(now_ms, rows, f"{next_score.decode()}:{next_id.decode()}" if next_id else None)
 

@@ -19,7 +19,7 @@ from producers.connection import Connection
 from producers.control.foresight import Foresight
 from producers.control.known_tasks import KnownTasks
 from producers.desk.access_book import AccessBook
-from producers.desk.board import Age, Board, Page
+from producers.desk.board import Age, Board
 from producers.desk.board_lists import Lists, Selection, Sort
 from producers.desk.board_share import Share
 from producers.desk.front_door import Desks
@@ -78,14 +78,24 @@ class LiveBoard(Board):
     def __init__(self, world: FakeService) -> None:
         super().__init__(world.view, world.clock, Share(world.clock))
 
-    def page(self, selection: Selection, sort: Sort, limit: int, cursor: str | None = None) -> Page:
-        return Page(*Lists(self._registry.tasks.live(TASK_VIEW)).page(selection, sort, limit, cursor))
+    def page(
+        self, selection: Selection, sort: Sort, limit: int, cursor: str | None = None
+    ) -> tuple[list[TaskView], str | None]:
+        return Lists(self._registry.tasks.live(TASK_VIEW)).page(selection, sort, limit, cursor)
+
+    def read(self) -> None:
+        """Read all tasks, as its thread would."""
+        self._put(self._registry.tasks.live(TASK_VIEW))
+
+    def show(self) -> None:
+        """Show what was read."""
+        self._shown.update(self._tasks.values(), {}, 0.0, is_complete=True)
 
     def live(self) -> list[TaskView]:
         return self._registry.tasks.live(TASK_VIEW)
 
     def age(self, app: str = "") -> Age:
-        return Age(0, 0.0, complete=True, read=0, total=0)
+        return Age(0, 7.0, complete=True, read=0, total=0)
 
 
 class DeskWorld:

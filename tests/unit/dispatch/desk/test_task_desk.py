@@ -102,7 +102,7 @@ def test_key_reads_its_own_tasks_by_their_ids(tenants: DeskWorld) -> None:
     assert [desk.task(id_).id for id_ in ("own", "~shop--own", "~plain", "~news--odd")] == [
         *("own", "own", "~plain", "~news--odd"),
     ]
-    view, message = desk.task_and_message("own")
+    view, message, _ = desk.task_and_message("own")
     assert (view.id, view.app, message["body"]) == ("own", "shop", "Hi")
 
 
@@ -281,7 +281,7 @@ def test_change_of_a_task_is_made_in_the_name_of_the_key(tenants: DeskWorld) -> 
     changed, edit = desk.change("own", Changes(weight=0.5, paused=True), "Other")
     assert edit is not None
     assert (edit.number, changed.id, changed.weight) == (1, "own", 0.5)
-    view, message = desk.task_and_message("own")
+    view, message, _ = desk.task_and_message("own")
     assert (view.weight, view.state, message["body"]) == (0.5, "paused", "Other")
     assert {(entry.by, entry.request, entry.app, entry.task) for entry in tenants.audit()} == {
         ("key:k-shop", "req-1", "shop", "shop--own")
