@@ -61,7 +61,9 @@ def policy(
         if tasks is not None:
             client.limit_app(app, tasks=tasks)
         limit = client.globals().limits_of(app).tasks
-    output.emit_record({"app": app, **msgspec.structs.asdict(made), "task_limit": limit})
+    record = {"app": app, **msgspec.structs.asdict(made), "task_limit": limit}
+    shown = {name: value for name, value in record.items() if name != "requests_s"}
+    output.emit_record(record, shown | {"requests": f"{made.requests_s:,} a second"})
 
 
 def _moment(at_ms: int) -> str:
