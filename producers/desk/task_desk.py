@@ -37,7 +37,7 @@ class Accepted(NamedTuple):
     task: TaskView
     result: SubmitResult
     is_replayed: bool
-    """Whether the task was complete before this call."""
+    """Whether its whole audience was stored before this call, or by another one meanwhile."""
 
 
 class BulkPreview(NamedTuple):
@@ -75,8 +75,9 @@ class TaskDesk(Acting):
             raise AudienceMismatch(cause, "Choose another id.") from None
         result = handle.result
         assert result is not None  # submit has waited for it
-        is_replayed = result.resumed_from == result.envelopes > 0 if known is None else known.sealed
-        view = known if known is not None and is_replayed else self._connection.known_tasks.task(handle.id)
+        complete = known if known is not None and known.sealed else None
+        is_replayed = complete is not None or result.resumed_from == result.envelopes > 0
+        view = complete or self._connection.known_tasks.task(handle.id)
         return Accepted(self._shown(view), self._without_prefix(result), is_replayed)
 
     @action("tasks.preview")
