@@ -67,8 +67,8 @@ class Tasks(msgspec.Struct, kw_only=True):
     rows: list[TaskView]
     cursor: str | None
     """Names the next page; null: this is the last one."""
-    counts: dict[str, int] | None
-    """Live tasks by state, where the list is of live tasks."""
+    counts: dict[str, dict[str, int]]
+    """Numbers of live tasks by app, state, tier and channel."""
     as_of_ms: int | UnsetType = UNSET
     """Wall time up to which it is known which live tasks there are, and in which states."""
     age_s: float | UnsetType = UNSET

@@ -7,6 +7,7 @@ from contextlib import suppress
 
 import msgspec
 
+from dispatcher.model.tier import Tier
 from dispatcher.model.view import TaskView
 from producers.desk.board_desk import BoardDesk
 from producers.desk.board_lists import Selection
@@ -26,7 +27,7 @@ class Followed(Input):
 
     state: str | None = None
     app: str | None = None
-    tier: str | None = None
+    tier: Tier | None = None
     channel: str | None = None
     id_prefix: str | None = None
     q: str | None = None

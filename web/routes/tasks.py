@@ -7,6 +7,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.task import PushTask, Target
+from dispatcher.model.tier import Tier
 from fairlane.figures.rows import (
     FAILURE_FIELDS,
     OUTCOME_FIELDS,
@@ -98,7 +99,7 @@ class TaskPage(Page):
 
     state: str | None = None
     app: str | None = None
-    tier: str | None = None
+    tier: Tier | None = None
     channel: str | None = None
     id_prefix: str | None = None
     q: str | None = None

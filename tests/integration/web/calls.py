@@ -42,7 +42,10 @@ class Api:
     key: str = ""
 
     def with_key(self, key: str) -> "Api":
-        return replace(self, key=key)
+        """Return the same with another key, once the server knows it."""
+        api = replace(self, key=key)
+        eventually(lambda: api("GET", "/v1/tasks?limit=1").status != 401, START_S, "the key is known")
+        return api
 
     def __call__(self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None) -> Reply:
         """Send a request. A body that is not bytes is sent as JSON."""

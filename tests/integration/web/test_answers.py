@@ -83,7 +83,7 @@ def types_of(name: str) -> tuple[Any, ...]:
 def fits(document: Any, model: Any) -> bool:
     """Return whether a document has the fields of a type, and no others."""
     try:
-        return bool(msgspec.to_builtins(msgspec.convert(document, model)) == document)
+        return bool(json.loads(msgspec.json.encode(msgspec.convert(document, model))) == document)
     except msgspec.ValidationError:
         return False
 
