@@ -75,6 +75,10 @@ class Tasks(msgspec.Struct, kw_only=True):
     """Seconds since then."""
     complete: bool | UnsetType = UNSET
     """Whether all live tasks were read since the server, or the view, began."""
+    read: int | UnsetType = UNSET
+    """Live tasks that were read."""
+    total: int | None | UnsetType = UNSET
+    """Live tasks that there are; null if that is not known."""
 
 
 def fields_of(name: str, like: type, fields: Sequence[str] | None = None, **more: Any) -> Any:

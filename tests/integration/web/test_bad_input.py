@@ -36,7 +36,7 @@ def server(module_settings: Settings, members: Crew, tmp_path_factory: pytest.Te
 @pytest.fixture(scope="module")
 def access(module_settings: Settings) -> Iterator[PushClient]:
     with PushClient.connect(module_settings) as client:
-        client.access.set_policy("shop", {"channels": ["log"]})
+        client.access.set_policy("shop", {"channels": ["log"], "requests_s": 10_000})
         client.access.set_policy(
             "bounded", {"channels": ["log"], "tier": "medium", "weight": 0.5, "targets": 3, "ttl_s": 3600}
         )
