@@ -114,7 +114,7 @@ _WORKER = ["id", "state", "host", "pid", "version", "lanes", "in_flight", "buffe
 _SIGNALS = ["capacity", "rate", "workers", "workers_needed", "limited_by", "caps"]
 _SERVICE = object_of("Service", capacity=int, capacity_burst=int, tiers=dict[str, float], sharing=str)
 _CHANNEL = fields_of("Channel", ChannelUsage)
-_APP = fields_of("App", AppUsage, policy=AppPolicy)
+_APP = fields_of("App", AppUsage, policy=fields_of("AppPolicy", AppPolicy))
 
 ANSWERS: Mapping[str, Any] = {
     "tasks.submit": fields_of(
