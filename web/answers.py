@@ -77,7 +77,7 @@ class Tasks(msgspec.Struct, kw_only=True):
     """Whether all live tasks were read since the server, or the view, began."""
     read: int | UnsetType = UNSET
     """Live tasks that were read."""
-    total: int | None | UnsetType = UNSET
+    total: int | UnsetType | None = UNSET
     """Live tasks that there are; null if that is not known."""
 
 
