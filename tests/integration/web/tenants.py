@@ -45,7 +45,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class Tenant:
-    """Whoever has a key."""
+    """The holder of a key."""
 
     server: ApiServer
     key: str

@@ -63,7 +63,7 @@ class EventDoor(StubDoor):
 
 
 class Stream:
-    """What a client receives."""
+    """The part of a stream that a client receives."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
