@@ -6,13 +6,17 @@ import re
 import select
 from collections.abc import Iterator
 from itertools import chain, islice
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, Protocol, runtime_checkable
 
 from backends.files import BOM
 
 _READ: Final = 1 << 16
 _COUNTED: Final = 1 << 26
 """The number of bytes in which lines are counted."""
+_BURST_BYTES: Final = 1 << 22
+_LONG_BYTES: Final = 1 << 10
+"""A burst has at most about _BURST_BYTES in reads whose lines are longer than this on average, because all lines of a
+burst may be in memory."""
 MAX_LINE_BYTES: Final = 1 << 20
 LONG_LINE: Final = "\0" * (1 << 18)
 """Replaces a line that is longer than MAX_LINE_BYTES. No format accepts it: it is too long for a target and a field of
@@ -22,16 +26,34 @@ _INVALID: Final = re.compile("[\udc80-\udcff]").search  # what surrogateescape m
 _LINE_END: Final = re.compile(rb"[\r\n]")
 
 
+class Poll(Protocol):
+    """Input of which one can ask whether there is some."""
+
+    def poll(self, timeout_ms: float, /) -> object:
+        """Return something true if input can be read without waiting for longer."""
+
+
+@runtime_checkable
+class Feed(Poll, Protocol):
+    """Input that another thread provides, and that can be read once."""
+
+    def read1(self, size: int, /) -> bytes:
+        """Wait for some bytes; none at the end."""
+
+
 class Lines:
     """Lines with their line ends, decoded from UTF-8. Invalid bytes become unprintable characters, and a line of more
-    than MAX_LINE_BYTES becomes LONG_LINE.
+    than `max_bytes` becomes LONG_LINE, unless it came with its line end in one read.
 
     Iterate over it for all lines. `taken` is the number of lines handed out in lists so far.
     """
 
-    def __init__(self, file: BinaryIO, watched: BinaryIO) -> None:
-        """watched: the system's file behind `file`; its descriptor shows whether input is available."""
+    def __init__(self, file: BinaryIO | Feed, watched: BinaryIO | Feed, max_bytes: int = MAX_LINE_BYTES) -> None:
+        """watched: the system's file behind `file`, whose descriptor shows whether input is available."""
         self.taken = 0
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        """The number of bytes read so far."""
         self._file = file
         self._poll = _poll_of(watched)
         self._read: list[bytes] = []
@@ -106,11 +128,17 @@ class Lines:
         return bool(self._ready)
 
     def _present(self) -> Iterator[list[str]]:
-        while self.present():
-            yield self.take()
+        long_bytes, bytes_before = 0, self._bytes
+        while long_bytes < _BURST_BYTES and self.present():
+            lines = self.take()
+            size, bytes_before = self._bytes - bytes_before, self._bytes
+            long_bytes += size if size > _LONG_BYTES * len(lines) else 0
+            yield lines
 
     def _read1(self) -> bytes:
-        return self._file.read1(_READ)  # type: ignore[attr-defined,no-any-return]  # all buffered readers have it
+        data: bytes = self._file.read1(_READ)  # type: ignore[union-attr]  # all buffered readers have it
+        self._bytes += len(data)
+        return data
 
     def _read_on(self) -> None:
         """Read once from the system; keep the text behind the last line end."""
@@ -127,7 +155,7 @@ class Lines:
             self._ready += io.StringIO(lines_read.decode(errors="surrogateescape"), newline="").readlines()
         if data[end:]:
             self._read.append(data[end:])
-            if sum(map(len, self._read)) > MAX_LINE_BYTES:
+            if sum(map(len, self._read)) > self._max_bytes:
                 self._is_long, self._read = True, [data[-1:]]
 
 
@@ -155,8 +183,10 @@ def _ends_of_lines(data: bytes) -> int:
     return data.count(b"\n") or data.count(b"\r")
 
 
-def _poll_of(file: BinaryIO) -> "select.poll | None":
+def _poll_of(file: BinaryIO | Feed) -> Poll | None:
     """Return a poll for the file's descriptor; None if it has no descriptor and so never makes a reader wait."""
+    if isinstance(file, Feed):
+        return file
     try:
         descriptor = file.fileno()
     except (OSError, ValueError, AttributeError):
