@@ -118,7 +118,13 @@ _APP = fields_of("App", AppUsage, policy=fields_of("AppPolicy", AppPolicy))
 
 ANSWERS: Mapping[str, Any] = {
     "tasks.submit": fields_of(
-        "SubmittedTask", SubmitResult, ["accepted", "refused", "refusals"], id=str, app=str, channel=str, created_ms=int
+        "SubmittedTask",
+        SubmitResult,
+        ["accepted", "refused", "refusals", "stopped"],
+        id=str,
+        app=str,
+        channel=str,
+        created_ms=int,
     ),
     "tasks.preview": fields_of(
         "TaskPreviewed", SubmitResult, _SUBMITTED,

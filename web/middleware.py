@@ -17,14 +17,16 @@ from dispatcher.access.principal import Principal
 from dispatcher.model.errors import FairlaneError
 from producers.desk.front_door import FrontDoor
 from producers.desk.guard import check_right
+from producers.files.lines import Feed
 from web import problems
 from web.bodies import Room, parse_json, parse_query, read_body
-from web.encoding import encoded
+from web.encoding import NDJSON, encoded
 from web.health import STOPPING
 from web.metrics import ApiFigures
 from web.problems import ProblemError
-from web.routing import Call, Route, Stream
+from web.routing import Answer, Call, Route, Stream
 from web.streams import send_stream
+from web.uploads import UPLOADS
 
 FIGURES = web.AppKey("figures", ApiFigures)
 _CLOSING = (400, 401, 408, 413)
@@ -117,6 +119,9 @@ class Handlers:
                 request.query, [name for name, _ in request.query.items()], route.query or _NoQuery
             )
 
+            if route.upload is not None and request.content_type == NDJSON:
+                return await self._upload(request, principal, route.upload)
+
             def answer(body: bytearray) -> web.Response | Stream:
                 given: Any = None
                 if route.body is None:
@@ -138,6 +143,17 @@ class Handlers:
             return answered
 
         return handle
+
+    async def _upload(
+        self, request: web.Request, principal: Principal, upload: Callable[[Call], Answer]
+    ) -> web.Response:
+        await self._in_thread(principal, self._door.take_request, principal)
+        desks = self._door.desks(principal, request[_ID])
+
+        def answer(body: Feed) -> Answer:
+            return upload(Call(desks, request.match_info, None, body, request.headers))
+
+        return encoded(await request.app[UPLOADS].receive(request, answer), "")
 
     async def _in_thread(self, principal: Principal, function: Callable[[A], R], argument: A) -> R:
         async with self._places[principal.app]:

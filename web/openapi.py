@@ -91,7 +91,8 @@ def _operation(route: Route, schemas: Schemas, query: Mapping[str, Any]) -> dict
     done = {str(route.status): {"description": "Done.", **answer}}
     if route.is_idempotent:
         done["200"] = {"description": "It was complete before; with `Idempotent-Replayed: true`.", **answer}
-    body = {"requestBody": {"required": True, **_json(schemas[route.body])}} if route.body else {}
+    others = (NDJSON,) if route.upload else ()
+    body = {"requestBody": {"required": True, **_json(schemas[route.body], *others)}} if route.body else {}
     return {
         "operationId": route.name or route.action,
         "tags": [route.action.partition(".")[0]],

@@ -21,7 +21,7 @@ class Call(NamedTuple):
     query: Any
     """An object of the route's `query`; None if it has none."""
     body: Any
-    """An object of the route's `body`; None if it has none."""
+    """An object of the route's `body`; None if it has none. For `upload`: the Feed of its lines."""
     headers: Mapping[str, str]
 
 
@@ -56,6 +56,8 @@ class Route:
     """The type of its JSON body, a Struct that forbids unknown fields."""
     query: type | None = None
     """The type of its query, such a Struct."""
+    upload: Callable[[Call], Answer] | None = None
+    """As `handle`, for a body of NDJSON, which it reads while it comes."""
     status: int = 200
     max_bytes: int = JSON_BYTES
     is_idempotent: bool = False

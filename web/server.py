@@ -17,6 +17,7 @@ from web.listening import ServerSettings
 from web.metrics import ApiFigures
 from web.routes import ROUTES
 from web.routing import checked
+from web.uploads import UPLOADS, Uploads
 
 THREADS = 64
 IDLE_WITHIN_S = 10.0
@@ -30,6 +31,7 @@ def application(door: FrontDoor, threads: Executor, hosts: frozenset[str], figur
     """Return the application. Raises LookupError if a route has no action."""
     app = web.Application(middlewares=[middleware.answer_with_problems, middleware.only_hosts(hosts)])
     app[health.DOOR], app[health.STOPPING], app[middleware.FIGURES] = door, asyncio.Event(), figures
+    app[UPLOADS] = Uploads(threads, app[health.STOPPING])
     handlers = middleware.Handlers(door, threads)
     for route in checked(ROUTES):
         handler = handlers.handler_of(route)

@@ -1,6 +1,7 @@
 """Tasks over HTTP: submit, list, show, change, cancel, explain."""
 
-from typing import Annotated, Any, ClassVar
+from collections.abc import Iterable
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -21,8 +22,10 @@ from fairlane.figures.rows import (
 )
 from fairlane.figures.why_rows import why_fields
 from producers.control.task_changes import Changes, TaskFilter
+from producers.submit.cutter import SlabSource
 from producers.submit.intake import AudienceRules
 from web.routes.inputs import Input, Page, first, inside
+from web.routes.ndjson import TargetIn, TaskLines
 from web.routing import Answer, Call, Route
 
 MAX_TARGETS = 10_000
@@ -34,18 +37,11 @@ MAX_KEY_LENGTH = 255
 MAX_WAIT_S = 20.0
 
 
-class TargetIn(Input):
-    """A target with variables of its own."""
-
-    target: str
-    vars: dict[str, Any] | None = None
-
-
 Targets = Annotated[tuple[str | TargetIn, ...], Meta(max_length=MAX_TARGETS)]
 
 
-class NewTask(Input):
-    """A task with its audience: the fields of a PushTask, and targets."""
+class TaskIn(Input):
+    """A task: the fields of a PushTask, and rules for its audience."""
 
     like: ClassVar[type] = PushTask
 
@@ -55,7 +51,6 @@ class NewTask(Input):
     app: str | UnsetType = UNSET
     """Left out by a key of one app."""
     id: str | UnsetType = UNSET
-    targets: Targets = ()
     allow_empty: bool = False
     first: int | None = None
     """Send to this number of targets only, until the task is resumed."""
@@ -84,8 +79,28 @@ class NewTask(Input):
         return {name: value for name, value in fields.items() if value is not UNSET}
 
     @property
+    def rules(self) -> AudienceRules:
+        """The rules for its audience. Raises InvalidInput."""
+        return AudienceRules(self.allow_empty, self.duplicates, self.first)  # type: ignore[arg-type]  # it checks them
+
+
+class NewTask(TaskIn):
+    """A task with its audience."""
+
+    targets: Targets = ()
+
+    @property
     def audience(self) -> list[Target | str]:
         return [item if isinstance(item, str) else Target(item.target, item.vars) for item in self.targets]
+
+
+class UploadedTask(TaskIn):
+    """The first line of an upload: a task whose targets follow."""
+
+    duplicates: Literal["keep", "count"] = "keep"
+    """Removing them would take memory for each target."""
+    expected_targets: int | UnsetType = UNSET
+    """About how many follow; forecasts use it until the upload is complete."""
 
 
 class TaskPreview(NewTask):
@@ -165,11 +180,22 @@ class Outcomes(Page):
 
 def submit(call: Call) -> Answer:
     new: NewTask = call.body
+    return _submitted(call, {**new.task, "expected_targets": len(new.targets)}, new.audience, new.rules)
+
+
+def upload(call: Call) -> Answer:
+    lines = TaskLines(call.body)
+    new = lines.task(UploadedTask)
+    return _submitted(call, new.task, lines, new.rules)
+
+
+def _submitted(
+    call: Call, fields: dict[str, Any], targets: Iterable[Target | str] | SlabSource, rules: AudienceRules
+) -> Answer:
     key = call.headers.get("Idempotency-Key", "")
     if len(key) > MAX_KEY_LENGTH:
         raise InvalidInput(f"Idempotency-Key: has {len(key):,} characters; at most {MAX_KEY_LENGTH} are possible.")
-    rules = AudienceRules(new.allow_empty, new.duplicates, new.first)  # type: ignore[arg-type]  # it checks them
-    accepted = call.desks.tasks.submit({**new.task, "expected_targets": len(new.targets)}, new.audience, rules, key)
+    accepted = call.desks.tasks.submit(fields, targets, rules, key)
     task, result = accepted.task, accepted.result
     document = {
         "id": task.id,
@@ -179,6 +205,7 @@ def submit(call: Call) -> Answer:
         "accepted": result.accepted,
         "refused": result.refused,
         "refusals": [msgspec.structs.asdict(refusal) for refusal in result.refusals],
+        "stopped": result.stopped,
     }
     replayed = {"Idempotent-Replayed": "true"} if accepted.is_replayed else {}
     return Answer(document, 200 if accepted.is_replayed else 201, {"Location": f"/v1/tasks/{task.id}", **replayed})
@@ -257,8 +284,8 @@ def _rows(items: Any, fields: tuple[str, ...], limit: int) -> Answer:
 _TASK = "/v1/tasks/{id}"
 ROUTES = (
     Route(
-        method="POST", path="/v1/tasks", action="tasks.submit", handle=submit, body=NewTask, max_bytes=TASK_BYTES,
-        status=201, is_idempotent=True,
+        method="POST", path="/v1/tasks", action="tasks.submit", handle=submit, upload=upload, body=NewTask,
+        max_bytes=TASK_BYTES, status=201, is_idempotent=True,
     ),
     Route(
         method="POST", path="/v1/tasks/preview", action="tasks.preview", handle=preview, body=TaskPreview,
