@@ -18,7 +18,7 @@ CHANGES_S = 5.0
 """For how long the copy is good enough for what changes anything, without an answer of the view."""
 READS_S = 60.0
 """For how long it is good enough for reading."""
-_HOW = "Send the header `Authorization: Bearer flk_...`; an operator makes keys: `fairlane key create`."
+_HOW = "Send a key in the header Authorization, after the word Bearer. An operator makes keys: `fairlane key create`."
 _log = logging.getLogger(__name__)
 
 
