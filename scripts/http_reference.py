@@ -6,7 +6,7 @@ from typing import Any
 
 from dispatcher.access.principal import Scope
 from scripts.tables import table
-from web.openapi import document, kinds
+from web.openapi.document import document, kinds
 
 _HTTP = """How to use it, with `curl` from the first key to the audit: [HTTP API](../how-to/http.md). The same for \
 programs: [openapi.json](openapi.json), which the server has at `/openapi.json`. Errors: [problems](problems.md).

@@ -11,10 +11,11 @@ from math import inf
 from aiohttp import web
 
 from producers.desk.front_door import FrontDoor
-from web import health, middleware, openapi
+from web import health, middleware
 from web.connections import accept
 from web.listening import ServerSettings
 from web.metrics import ApiFigures
+from web.openapi.document import OPEN_ROUTES
 from web.routes import ROUTES
 from web.routing import checked
 from web.uploads import UPLOADS, Uploads
@@ -37,7 +38,7 @@ def application(door: FrontDoor, threads: Executor, hosts: frozenset[str], figur
         handler = handlers.handler_of(route)
         for method in ("GET", "HEAD") if route.method == "GET" else (route.method,):
             app.router.add_route(method, route.path, handler, expect_handler=middleware.wait_to_expect)
-    app.router.add_routes(openapi.OPEN_ROUTES)
+    app.router.add_routes(OPEN_ROUTES)
     return app
 
 

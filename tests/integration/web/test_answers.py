@@ -14,7 +14,7 @@ from producers.client import PushClient
 from tests.integration.provider import Body, provider
 from tests.integration.web.calls import Api, serving
 from tests.integration.worker_crew import crew, eventually
-from web.answers import ANSWERS, Problem
+from web.openapi.answers import ANSWERS, Problem
 from web.routes import ROUTES
 
 TASK: dict[str, Any] = {"channel": "log", "message": "hi", "app": "shop", "targets": ["t-1", "t-2"]}

@@ -15,7 +15,7 @@ from fairlane.settings import Settings
 from producers.client import PushClient
 from tests.integration.web.calls import Api, serving
 from tests.integration.worker_crew import Crew
-from web.openapi import document
+from web.openapi.document import document
 
 API = document()
 CALLS = [

@@ -11,7 +11,7 @@ import pytest
 
 from dispatcher.access.actions import ACTIONS
 from scripts.api_changes import breaking
-from web.openapi import OPEN_ROUTES, document, kinds
+from web.openapi.document import OPEN_ROUTES, document, kinds
 from web.problems import problem
 from web.routes import ROUTES
 

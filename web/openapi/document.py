@@ -16,8 +16,8 @@ from aiohttp.web_routedef import RouteDef
 from dispatcher.access.actions import ACTIONS
 from fairlane import __version__
 from web import health, problems
-from web.answers import ANSWERS, Problem
 from web.encoding import CSV, JSON, NDJSON
+from web.openapi.answers import ANSWERS, Problem
 from web.problems import CONTENT_TYPE, KINDS, Kind, of_status
 from web.routes import ROUTES
 from web.routing import Route, Stream
