@@ -4,9 +4,11 @@ import json
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import pytest
 
+from backends.redis.view import open_view
 from dispatcher.access.actions import ACTIONS
 from dispatcher.access.principal import Scope
 from dispatcher.model.task import PushTask
@@ -331,3 +333,24 @@ def test_requests_beyond_the_policy_are_refused_over_all_keys_of_the_app(server:
 
     eventually(refused, 30, "it is refused")
     eventually(lambda: one.ask("GET", "/v1/tasks").status == 200, 30, "a second later it is answered")
+
+
+# ------------------------------------------------------------------ an emptied Redis
+def test_emptied_redis_takes_neither_keys_nor_tasks_nor_their_owners_away(
+    keys: dict[str, Tenant], module_settings: Settings
+) -> None:
+    """The last test here: workers rebuild the view."""
+    ours, seen = keys["all"], set[int]()
+    assert ours.submit(["a", "b"], id="kept", first=1).status == 201
+    with closing(open_view(module_settings.redis)) as view:
+        view.wipe()
+
+    def is_back() -> bool:
+        replies = ours.ask("GET", "/v1/tasks/kept"), ours.ask("PATCH", "/v1/tasks/kept", {"weight": 0.5})
+        foreign, unknown = ours.ask("GET", f"/v1/tasks/~{SECRET}-plain"), ours.ask("GET", "/v1/tasks/~nowhere")
+        seen.update(reply.status for reply in replies)
+        assert {foreign.status, unknown.status} <= {404, 503}
+        return {reply.status for reply in replies} == {200}
+
+    eventually(is_back, 90, "the view is rebuilt")
+    assert seen <= {200, 503}
