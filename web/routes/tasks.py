@@ -1,6 +1,6 @@
 """Tasks over HTTP: submit, list, show, change, cancel, explain."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
@@ -190,7 +190,7 @@ def upload(call: Call) -> Answer:
 
 
 def _submitted(
-    call: Call, fields: dict[str, Any], targets: Iterable[Target | str] | SlabSource, rules: AudienceRules
+    call: Call, fields: dict[str, Any], targets: Sequence[Target | str] | SlabSource, rules: AudienceRules
 ) -> Answer:
     key = call.headers.get("Idempotency-Key", "")
     if len(key) > MAX_KEY_LENGTH:
