@@ -15,14 +15,12 @@ from msgspec.structs import replace
 
 from backends.redis.epochs import REBUILD_STEP, Epochs
 from backends.redis.registry.registry import Feed, Registry
-from backends.redis.registry.task_rows import LIVE_TASK, TASK_VIEW, LiveTask
-from backends.redis.registry.tasks import LIVE
+from backends.redis.registry.task_rows import TASK_VIEW
 from backends.redis.view import RedisView, open_view
 from backends.redis.workers import Workers
 from backends.settings import RedisSettings
 from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError, NotReady, Unreachable
-from dispatcher.model.tier import MILLI
 from dispatcher.model.view import TaskView
 from producers.control.foresight import Foresight
 from producers.desk.board_follower import MAX_CHANGES, Follower, Followers
@@ -31,9 +29,9 @@ from producers.desk.board_share import Share
 from producers.desk.board_shown import COSTS, ShownLists
 
 SWEEP_S = 15.0
-"""All tasks are read once in this time, or as soon after it as the share allows."""
-SWEEP_PART = 0.03
-"""The largest part of Redis' time for that; the rest of the share is for pages, changes and event streams."""
+"""The marks of all tasks are read once in this time, or as soon after it as SWEEP_PART allows."""
+SWEEP_PART = 0.04
+"""The largest part of the time for that. Redis works for a third of it; the rest is spent here, on 200 commands."""
 _CALL = 200
 """Tasks read in one call, so that Redis and this process wait for a few ms only."""
 _LOOK_S = 1.0
@@ -87,8 +85,10 @@ class Board:
         """Tasks that other threads name."""
         self._shown = ShownLists(clock)
         self._etas: dict[str, float] = {}
-        self._is_ready = False
-        """Whether the view answers and is complete."""
+        self._marks: dict[str, int] = {}
+        """Marks of all tasks, as the last sweep has read them."""
+        self._is_ready = self._is_complete = False
+        """Whether the view answers and is complete; whether all of its tasks were read."""
         self._epoch = ""
         self._position: bytes | None = None
         self._look_at_s = float("-inf")
@@ -159,7 +159,8 @@ class Board:
         is_complete, size, sweep = self._shown.is_complete, self._shown.lists.size(app), self._sweep
         if is_complete or app:
             return Age(as_of_ms, age_s, is_complete, size, size if is_complete else None)
-        return Age(as_of_ms, age_s, is_complete, sweep.read, max(sweep.read, sweep.total))
+        read = max(0, sweep.place - len(self._named))
+        return Age(as_of_ms, age_s, is_complete, read, max(read, sweep.total))
 
     def follow(self, follower: Follower) -> None:
         """Put the present states of its tasks to a follower, and then their changes, until it is removed from
@@ -226,8 +227,9 @@ class Board:
         self._name((self._asked.popleft() for _ in range(len(self._asked))), now_s)
         if self._share.wait_s() <= 0:
             self._read_next(now_s)
+        self._is_complete |= self._sweep.is_over and not self._named
         known_s = next(iter(self._named.values()), now_s)
-        self._shown.update(self._tasks.values(), self._etas, known_s, is_complete=self._sweep.is_complete)
+        self._shown.update(self._tasks.values(), self._etas, known_s, is_complete=self._is_complete)
         if self._shown.is_complete:
             self._begun.set()
         return _GATHER_S
@@ -239,8 +241,9 @@ class Board:
         epoch = self._epochs.ready_view()
         if epoch and epoch != self._epoch:
             self._epoch, self._position, self._sweep = epoch, self._feed.last(), _Sweep()
+            self._marks, self._is_complete = {}, False
         self._check_epoch(epoch)
-        if not self._sweep.is_complete:
+        if not self._is_complete:
             self._sweep.total = self._registry.tasks.live_count()
         self._name(self._due(), now_s)
         self._name(self.followers.watched(self._shown.lists), now_s)
@@ -274,31 +277,23 @@ class Board:
             self._read_page(now_s)
 
     def _read_page(self, now_s: float) -> None:
+        """Read the marks of the next tasks, and name those that have changed. What is being sent has: its rate ends
+        without a record."""
         sweep = self._sweep
-        if sweep.cursor is None:
-            sweep.missed, sweep.read = set(self._tasks), 0
-        ids, cursor = self._read_changed(now_s) if sweep.is_complete else self._read_all()
-        if cursor is None:
+        marks = self._registry.tasks.live_marks(sweep.place, _CALL)
+        self._share.note("", self._clock.monotonic_s() - now_s)
+        cost_s = self._share.charge("marks", len(marks))
+        known = ((id_, mark, self._tasks.get(id_)) for id_, mark in marks)
+        changed = [id_ for id_, mark, task in known if task is None or task.rate or self._marks.get(id_) != mark]
+        sweep.marks.update(marks)
+        sweep.place += len(marks)
+        pace_s = SWEEP_S * _CALL / max(_CALL, len(self._tasks))
+        sweep.at_s = now_s + max(pace_s if self._is_complete else 0.0, cost_s / SWEEP_PART)
+        if len(marks) < _CALL:
             self._check_epoch(self._epochs.ready_view())
-        sweep.take(cursor, ids)
-        if cursor is None:
-            self._name(sweep.missed, now_s)
-
-    def _read_all(self) -> tuple[list[str], str | None]:
-        """Read the next page of tasks. Return their ids, and the cursor of the page after it."""
-        page = self._registry.tasks.page(LIVE, TASK_VIEW, _CALL, self._sweep.cursor)
-        self._share.charge("view", len(page.tasks))
-        self._sweep.at_s = 0.0
-        self._put(page.tasks)
-        return [task.id for task in page.tasks], page.cursor
-
-    def _read_changed(self, now_s: float) -> tuple[list[str], str | None]:
-        """Do the same at half the cost, and name those that have changed: most have not."""
-        page = self._registry.tasks.page(LIVE, LIVE_TASK, _CALL, self._sweep.cursor)
-        cost_s = self._share.charge("live", len(page.tasks))
-        self._sweep.at_s = now_s + max(SWEEP_S * _CALL / max(_CALL, len(self._tasks)), cost_s / SWEEP_PART)
-        self._name((live.id for live in page.tasks if not _is_same(self._tasks.get(live.id), live)), now_s)
-        return [live.id for live in page.tasks], page.cursor
+            changed += self._tasks.keys() - sweep.marks.keys()
+            self._marks, sweep.marks, sweep.place, sweep.is_over = sweep.marks, {}, 0, True
+        self._name(changed, now_s)
 
     def _put(self, found: Iterable[TaskView], asked: Iterable[str] = ()) -> None:
         """Take over tasks as they were read. asked: ids by which they were read: those not found are unknown."""
@@ -328,30 +323,15 @@ class Board:
         return max(_ETAS_S, COSTS * (self._clock.monotonic_s() - began_s))
 
 
-def _is_same(task: TaskView | None, live: LiveTask) -> bool:
-    """Return whether a task is still as it was read. What is being sent is not: its rate ends without any change."""
-    if task is None or task.rate:
-        return False
-    pending = task.targets.pending
-    known = task.state, task.tier, round(task.weight * MILLI), task.cap, pending, task.targets.total - pending
-    return known == (live.state, live.tier, live.weight, live.cap, live.pending, live.finals)
-
-
 class _Sweep:
-    """Reads all tasks, page by page, again and again."""
+    """Reads the marks of all tasks, page by page, again and again."""
 
     def __init__(self) -> None:
-        self.cursor: str | None = None
         self.at_s = float("-inf")
         """When the next page is due."""
-        self.is_complete = False
-        """Whether all pages were read once."""
-        self.read = self.total = 0
-        self.missed: set[str] = set()
-        """Tasks that were known before, and are on no page so far."""
-
-    def take(self, cursor: str | None, ids: Sequence[str]) -> None:
-        """Note what a page had, and the cursor of the next."""
-        self.cursor, self.read = cursor, self.read + len(ids)
-        self.missed.difference_update(ids)
-        self.is_complete |= cursor is None
+        self.place = 0
+        """The number of tasks that were read in this turn."""
+        self.marks: dict[str, int] = {}
+        self.is_over = False
+        """Whether there was a whole turn."""
+        self.total = 0

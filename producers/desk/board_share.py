@@ -9,6 +9,8 @@ PART = 0.05
 """The largest part of Redis' time that the board takes."""
 _SAVED_S = 1.0
 """Time whose part may be taken at once, if nothing was taken in it."""
+_WAIT_S = 0.25
+"""The longest wait for a call, so that changes are read however many pages are asked for."""
 _CALLS = 50
 """The quickest of these calls says what a task costs; the others waited for this process or for other clients."""
 
@@ -39,5 +41,7 @@ class Share:
         with self._lock:
             self._costs_s[shape].append(cost_s)
             spent_s = max(1, tasks) * min(self._costs_s[shape])
-            self._free_at_s = max(self._free_at_s, self._clock.monotonic_s() - _SAVED_S) + spent_s / PART
+            now_s = self._clock.monotonic_s()
+            free_at_s = max(self._free_at_s, now_s - _SAVED_S) + spent_s / PART
+            self._free_at_s = min(free_at_s, now_s + _WAIT_S)
         return spent_s
