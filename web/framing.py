@@ -12,7 +12,7 @@ from aiohttp.http_exceptions import BadHttpMessage, HttpProcessingError
 from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 from aiohttp.web_protocol import RequestPayloadError
 
-MAX_HEAD_BYTES = 32 << 10
+MAX_HEAD_BYTES = 16 << 10
 """The largest request line and headers together."""
 _MAX_CHUNK_LINE = 20
 _SINGLE = ("Authorization", "Content-Encoding", "Idempotency-Key")

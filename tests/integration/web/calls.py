@@ -1,8 +1,6 @@
 """Calls of a running `fairlane api`, right or wrong, and what is answered."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -10,9 +8,9 @@ from http.client import HTTPConnection, HTTPMessage
 from pathlib import Path
 from typing import Any
 
-from benchmarks.redis_server import free_port
 from fairlane.settings import Settings
-from tests.integration.worker_crew import START_S, environment, eventually
+from tests.integration.web.api_server import api_server
+from tests.integration.worker_crew import START_S, eventually
 
 
 @dataclass(frozen=True)
@@ -60,21 +58,7 @@ class Api:
 @contextmanager
 def serving(settings: Settings, folder: Path) -> Iterator[Api]:
     """Serve until the end of the block, from when requests can be served."""
-    api = Api(port := free_port(), folder / "api.log")
-    command = [sys.executable, "-m", "fairlane", "api", "--port", str(port)]
-    with api.log.open("ab") as log:
-        process = subprocess.Popen(command, env=environment(settings), cwd=folder, stdout=log, stderr=log)
-
-    def is_ready() -> bool:
-        assert process.poll() is None, api.log.read_text()
-        try:
-            return api("GET", "/readyz").status == 200
-        except OSError:
-            return False
-
-    try:
-        eventually(is_ready, START_S, "the API is ready")
+    with api_server(settings, folder) as server:
+        api = Api(server.address[1], server.log)
+        eventually(lambda: api("GET", "/readyz").status == 200, START_S, "the API is ready")
         yield api
-    finally:
-        process.kill()
-        process.wait()
