@@ -21,6 +21,8 @@ _SCOPES = {
     Scope.OPERATOR: "all of these for every app, and settings, keys, policies and the audit",
 }
 _OTHERS = {"CSV": "text/csv", "NDJSON": "application/x-ndjson"}
+_UPLOAD = """The body may also be `application/x-ndjson`, of any length: an object with these fields in the first \
+line, without `targets`, then a target in each."""
 _OPEN = """Without a key: `/livez` (the process answers), `/readyz` (requests can be served; else 503), `/version`, \
 `/openapi.json`."""
 _PROBLEMS = """Every error is a problem of RFC 9457, `application/problem+json`: `type` (an address on this page), \
@@ -151,6 +153,8 @@ def _call(call: dict[str, Any], schemas: dict[str, Any]) -> str:
         ]
     done = next(call["responses"][status] for status in ("201", "200") if status in call["responses"])
     parts = [call["summary"], *([table(["input", "in", "type", "meaning"], given)] if given else [])]
+    if "application/x-ndjson" in call.get("requestBody", {}).get("content", {}):
+        parts.append(_UPLOAD)
     kind, content = next(iter(done["content"].items()))
     if kind == "text/event-stream":
         return "\n\n".join([*parts, f"Answer: `{kind}`; the data of an event is {_type(content['schema'])}."])
