@@ -16,6 +16,8 @@ from fairlane.cli.base.groups import CommandGroup
 from fairlane.cli.base.output import Output, output_option, say
 from fairlane.cli.base.settings import settings_of
 
+API_PARTS = ("submit", "upload", "kill", "live", "events")
+
 
 @click.group(cls=CommandGroup)
 def bench() -> None:
@@ -381,6 +383,24 @@ def nemesis(ctx: click.Context, output: Output, minutes: float, seed: int) -> No
     output.emit_document(report.document(), report.rows())
     if not report.holds:
         ctx.exit(FAILURE)
+
+
+@bench.command()
+@number_option("--live", min_value=1_000, default=100_000, text="Live tasks beside which lists are read.")
+@number_option("--targets", "upload", min_value=10_000, default=10_000_000, text="Targets of the upload.")
+@click.option("--only", "parts", multiple=True, type=click.Choice(API_PARTS), help="This part; repeatable.")
+@measured
+def api(live: int, upload: int, parts: tuple[str, ...]) -> Benchmark:
+    """Measure the HTTP API, its server on one core: requests, lists, an upload, events and revoked keys.
+
+    Small tasks and the upload are submitted by the client library and the command line as well, in the same run. A
+    server is killed in the middle of an upload, which is then sent again: targets missing and doubled, counted by the
+    channel.
+    """
+    from benchmarks.api.run import ApiLoad, run
+
+    load = ApiLoad(live, upload, parts or API_PARTS)
+    return f"api {live} live, {upload} uploaded", lambda settings, _seed: run(settings, load, say)
 
 
 @bench.command("all")

@@ -60,6 +60,7 @@ MEASURES = {
 }
 """Arguments of `python -m benchmarks`, by the name of the measure. Together they take one to two hours."""
 APART = {
+    "api": "api --runs 1",
     "ingest-kills": "ingest --rows 4000000 --kills 5 --driver-kills 1 --runs 1",
     "producer-blocked-1": "producer --blocked --runs 1",
     "producer-blocked-500": "producer --blocked --chunk 500 --runs 1",
