@@ -21,7 +21,7 @@ _DATA = b"data: "
 
 def measure_events(scene: Stage, server: ApiServer) -> dict[str, float]:
     """Follow a task with 500 clients, pause and resume it: seconds from the change to the event of each client."""
-    task = PushTask(id="followed", app=APP, channel="null", message="hello", hold_until_sealed=True, cap=1)
+    task = PushTask(id="followed", app=APP, tier="low", channel="null", message="hello", cap=1)
     scene.client.submit(task, [f"{number:064x}" for number in range(100_000)])
     server.forget_peak()
     waits = asyncio.run(_follow(server))

@@ -60,7 +60,10 @@ def _records(scene: Stage, count: int) -> Iterator[ControlRecord]:
         task = PushTask(app=APP, tier=TIERS[number % 3], channel="null", message="hello", start_at=starts)
         yield accept(task, f"live-{number:06d}", targets, now_ms, names)
         if number % 2:
-            yield Sealed(FORMAT, f"live-{number:06d}", targets, 0, "", [MAIN_WRITER], "")
+            yield Sealed(
+                format=FORMAT, task=f"live-{number:06d}", targets=targets, refused=0, digest="", writers=[MAIN_WRITER],
+                submitter="",
+            )  # fmt: skip
 
 
 def redis_share(scene: Stage, meanwhile: Callable[[], object]) -> float:

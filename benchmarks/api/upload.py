@@ -74,7 +74,7 @@ def measure_kill(scene: Stage, token: str, file: Path, count: int) -> dict[str, 
     scene.say("the server was killed")
     began_s, tries = time.monotonic(), 0
     with api_server(scene, token, port) as server:
-        status, answer = 0, {}
+        status, answer = 0, dict[str, Any]()
         while status not in (HTTPStatus.OK, HTTPStatus.CREATED):
             if tries and status not in (HTTPStatus.CONFLICT, HTTPStatus.SERVICE_UNAVAILABLE):
                 raise FairlaneError(f"The upload was answered with {status}: {answer}.")
