@@ -167,13 +167,16 @@ class Board:
         `followers`. Raises NotReady, also if too many follow."""
         self._check()
         self.followers.add(follower)
-        if (id_ := follower.selection.id) is None:
-            known = self._shown.lists.page(follower.selection, Sort(), MAX_CHANGES + 1)[0]
-        else:
-            known = follower.selection.among(task for task in (self._tasks.get(id_),) if task is not None)
-            self._asked.append(id_)
-        for task in known:
-            follower.put(self.foreseen(task))
+        if follower.selection.id is not None:
+            self._asked.append(follower.selection.id)
+        for task in self.present(follower.selection, MAX_CHANGES + 1):
+            follower.put(task)
+
+    def present(self, selection: Selection, limit: int = MAX_CHANGES) -> list[TaskView]:
+        """Return the newest of the selected tasks as they were last read."""
+        one = selection.id
+        ids = [task.id for task in self._shown.lists.page(selection, Sort(), limit)[0]] if one is None else [one]
+        return [self.foreseen(task) for id_ in ids if (task := self._tasks.get(id_)) and selection.among([task])]
 
     def _check(self) -> None:
         if self._shown.as_of_s == float("-inf"):

@@ -71,7 +71,8 @@ class BoardDesk(Acting):
 
         def take() -> Changes:
             changes = follower.take()
-            return changes._replace(tasks=list(map(self._shown, changes.tasks)))
+            tasks = self._board.present(selection) if changes.is_reset else changes.tasks
+            return changes._replace(tasks=list(map(self._shown, tasks)))
 
         try:
             yield take

@@ -156,6 +156,18 @@ def test_follower_hears_of_counts_that_no_record_announces(
     eventually(lambda: [task.targets.pending for task in heard.take().tasks] == [70], 10, "the count is heard of")
 
 
+def test_present_states_are_those_of_the_tasks_that_are_selected(
+    registry: Registry, server_url: str, opened: Callable[[str], Board]
+) -> None:
+    add(registry, "a", "b")
+    registry.control.apply(position(3), change("a", "paused", "1"))
+    board = opened(server_url)
+    is_soon(board, "a", state="paused")
+    for only, expected in (({"state": "paused"}, ["a"]), ({"id": "b"}, ["b"]), ({"id": "b", "app": "news"}, [])):
+        assert [task.id for task in board.present(Selection(**only))] == expected  # type: ignore[arg-type]
+    assert board.present(Selection(id="nowhere")) == []
+
+
 def test_task_that_ended_before_it_was_followed_is_heard_of(
     registry: Registry, server_url: str, opened: Callable[[str], Board]
 ) -> None:
