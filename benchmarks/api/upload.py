@@ -116,7 +116,7 @@ def _upload_in_vain(server: ApiServer, file: Path, head: dict[str, Any]) -> None
 
 def _published(server: ApiServer, name: str) -> int:
     status, task = server.ask("GET", f"/v1/tasks/{_ID.format(name)}")
-    return int(task["targets"]["published"]) if status == HTTPStatus.OK else 0
+    return int(task["targets"]["total"]) if status == HTTPStatus.OK else 0
 
 
 def _head(name: str, count: int, *, starts: bool, channel: str = "null") -> dict[str, Any]:
