@@ -20,7 +20,7 @@ APP = "bench"
 START_S = 60.0
 STOP_S = 30.0
 _PEAK = "5"
-"""What /proc/PID/clear_refs takes to forget the maximum of memory."""
+"""Written to /proc/PID/clear_refs, it resets the maximum of memory."""
 
 
 @dataclass
