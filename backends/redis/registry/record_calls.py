@@ -1,9 +1,11 @@
 """Turn a record of the control topic into the call of the script that applies it."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from backends.redis.client import Arg
+from dispatcher.model.errors import Malformed
 from dispatcher.model.pools import Cap
 from dispatcher.model.service_settings import ACCESS, Setting
 from dispatcher.wire.control import (
@@ -86,9 +88,11 @@ def _control_call(position: str, record: ControlChange) -> Call:
 
 
 def _global_call(position: str, record: GlobalChange) -> Call:
-    setting = Setting.parse(record.field, record.value)
-    home = "access" if setting.kind in ACCESS else "globals"
-    caller = (setting.app, record.by, record.request)
+    home, app = "globals", ""
+    with suppress(Malformed):  # the fold skips such a record
+        setting = Setting.parse(record.field, record.value)
+        home, app = "access" if setting.kind in ACCESS else home, setting.app
+    caller = (app, record.by, record.request)
     return "apply_global", (position, record.field, record.value, record.at_ms, home, *caller)
 
 

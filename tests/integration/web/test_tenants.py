@@ -283,7 +283,7 @@ def test_operator_bounds_an_app_over_http(server: ApiServer, client: PushClient)
         return reply.status == status and "app small allows targets up to 2" in reply.document["detail"]
 
     eventually(lambda: refused(422, id="large"), 30, "the policy is known")
-    assert ours.submit(["a"], id="one", first=1).status == 201
+    assert ours.submit(["a", "b"], id="one", first=1).status == 201
     full = ours.submit(["a"], id="two")
     assert (full.status, full.document["type"].rpartition("#")[2]) == (429, "limit-reached")
     assert full.headers["Retry-After"]
