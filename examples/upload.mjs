@@ -28,6 +28,15 @@ function audience() {
   });
 }
 
+/** Why a connection broke: a server that refuses an upload answers before its end, and fetch does not show that answer. */
+async function refusal(error) {
+  console.error(`the connection broke: ${error.cause ?? error}`);
+  const body = JSON.stringify({ id, channel, message: task.message, targets: ["device-0"] });
+  const asked = { method: "POST", body, headers: { ...headers, "Content-Type": "application/json" } };
+  const answer = await fetch(`${url}/v1/tasks/preview`, asked).catch(() => undefined);
+  return answer?.ok ? undefined : answer;
+}
+
 /** Upload until the task is complete. The same id may be sent any number of times. */
 async function submit() {
   for (;;) {
@@ -35,11 +44,12 @@ async function submit() {
     const answer = await fetch(`${url}/v1/tasks`, {
       ...request,
       headers: { ...headers, "Content-Type": "application/x-ndjson" },
-    }).catch((error) => console.error(`the connection broke: ${error.cause ?? error}`));
+    }).catch(refusal);
     const document = await answer?.json();
     if (answer?.ok) return document;
     const wait_s = answer ? answer.headers.get("Retry-After") : 1;
     if (wait_s === null) throw new Error(`${document.title}: ${document.detail} ${document.next_step}`);
+    if (document) console.error(`${document.title}: ${document.detail} ${document.next_step}`);
     await sleep(1000 * Number(wait_s));
   }
 }
