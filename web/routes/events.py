@@ -7,11 +7,10 @@ from contextlib import suppress
 
 import msgspec
 
-from dispatcher.model.tier import Tier
 from dispatcher.model.view import TaskView
 from producers.desk.board_desk import BoardDesk
 from producers.desk.board_lists import Selection
-from web.routes.inputs import Input
+from web.routes.inputs import TaskSelection
 from web.routing import Call, Route, Stream
 
 BEAT_S = 15.0
@@ -20,18 +19,6 @@ _LOOK_S = 2.0
 """How often the key is checked meanwhile."""
 _RESET = b"event: reset\ndata: {}\n\n"
 _BEAT = b": alive\n\n"
-
-
-class Followed(Input):
-    """Which tasks are followed."""
-
-    state: str | None = None
-    app: str | None = None
-    tier: Tier | None = None
-    channel: str | None = None
-    id_prefix: str | None = None
-    q: str | None = None
-    """A part of the id."""
 
 
 def task_events(call: Call) -> Stream:
@@ -43,7 +30,7 @@ def task_events(call: Call) -> Stream:
 def events(call: Call) -> Stream:
     """Follow the live tasks of a filter."""
     desk = call.desks.board
-    return Stream(_events(desk, desk.some(msgspec.structs.asdict(call.query))))
+    return Stream(_events(desk, desk.some(call.query.only())))
 
 
 async def _events(desk: BoardDesk, selection: Selection) -> AsyncGenerator[bytes, None]:
@@ -78,5 +65,5 @@ def _event(task: TaskView) -> bytes:
 
 ROUTES = (
     Route(method="GET", path="/v1/tasks/{id}/events", action="tasks.events", handle=task_events),
-    Route(method="GET", path="/v1/events", action="tasks.events", handle=events, query=Followed, name="events"),
+    Route(method="GET", path="/v1/events", action="tasks.events", handle=events, query=TaskSelection, name="events"),
 )

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from dispatcher.model.errors import InvalidInput
+from dispatcher.model.tier import Tier
 
 MAX_ROWS = 500
 Limit = Annotated[int, Meta(ge=1, le=MAX_ROWS)]
@@ -23,6 +24,22 @@ class Page(Input):
     """How much of a list is answered."""
 
     limit: Limit = 100
+
+
+class TaskSelection(Input):
+    """Which tasks are meant. What is left out selects any."""
+
+    state: str | None = None
+    app: str | None = None
+    tier: Tier | None = None
+    channel: str | None = None
+    id_prefix: str | None = None
+    q: str | None = None
+    """A part of the id."""
+
+    def only(self) -> dict[str, str | None]:
+        """Return the selection as the desk takes it."""
+        return {name: getattr(self, name) for name in TaskSelection.__struct_fields__}
 
 
 def first(items: Any, limit: int) -> tuple[list[Any], bool]:

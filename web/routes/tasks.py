@@ -8,7 +8,6 @@ from msgspec import UNSET, Meta, UnsetType
 
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.task import PushTask, Target
-from dispatcher.model.tier import Tier
 from fairlane.figures.rows import (
     FAILURE_FIELDS,
     OUTCOME_FIELDS,
@@ -24,7 +23,7 @@ from fairlane.figures.why_rows import why_fields
 from producers.control.task_changes import Changes, TaskFilter
 from producers.submit.cutter import SlabSource
 from producers.submit.intake import AudienceRules
-from web.routes.inputs import Input, Page, first, inside
+from web.routes.inputs import Input, Limit, Page, TaskSelection, first, inside
 from web.routes.ndjson import TargetIn, TaskLines
 from web.routing import Answer, Call, Route
 
@@ -109,23 +108,13 @@ class TaskPreview(NewTask):
     samples: Annotated[int, Meta(ge=0, le=100)] = 3
 
 
-class TaskPage(Page):
+class TaskPage(TaskSelection):
     """Which tasks are listed: live ones, or those in a state of ended ones."""
 
-    state: str | None = None
-    app: str | None = None
-    tier: Tier | None = None
-    channel: str | None = None
-    id_prefix: str | None = None
-    q: str | None = None
-    """A part of the id."""
+    limit: Limit = 100
     sort: str = "-created"
     """created, eta, rate, pending or id; with - before it: descending."""
     cursor: str | None = None
-
-    def only(self) -> dict[str, str | None]:
-        """Return which tasks are listed, as the desk takes it."""
-        return {name: getattr(self, name) for name in ("state", "app", "tier", "channel", "id_prefix", "q")}
 
 
 class TaskChanges(Input):
