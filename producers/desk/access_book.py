@@ -99,6 +99,8 @@ class AccessBook:
                 self._note_uses()
         except FairlaneError as error:
             _log.debug("keys are not followed: %s", error)
+        except Exception:  # without this thread every request would be refused for ever
+            _log.exception("keys are not followed")
 
     def _note_uses(self) -> None:
         """Store the last uses of keys, each once a minute at most."""

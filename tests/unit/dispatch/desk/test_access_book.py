@@ -67,6 +67,18 @@ def world() -> World:
     return World()
 
 
+def test_answer_that_cannot_be_read_does_not_end_the_thread(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = AccessKey.create("news", frozenset({Scope.READ}), START_MS)
+    world.table.put(other)
+    with monkeypatch.context() as broken:
+        broken.setattr(world.table, "read", lambda: 1 // 0)
+        world.book.follow()
+        with pytest.raises(NoKey):
+            world.book.principal(other.token)
+    world.book.follow()
+    assert world.book.principal(other.token).app == "news"
+
+
 def test_key_says_who_asks_and_what_it_may(world: World) -> None:
     principal = world.asks()
     assert (principal.kind, principal.name, principal.app) == ("key", world.new.id, "shop")
