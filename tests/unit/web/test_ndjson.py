@@ -14,7 +14,8 @@ from producers.files.lines import Feed
 from producers.submit.report import SubmitResult
 from producers.submit.validation import Unreadable
 from tests.unit.dispatch.producers.fake_service import FakeService
-from tests.unit.dispatch.producers.test_submit import push, run, sent
+from tests.unit.dispatch.producers.submitters import delivered_of
+from tests.unit.dispatch.producers.test_submit import push, run
 from tests.unit.web.received import BROKEN, HEAD, cut, items, members, received, slabs
 from web.problems import ProblemError
 from web.routes.ndjson import MAX_LINE_BYTES, TaskLines
@@ -202,4 +203,4 @@ def test_upload_that_breaks_off_anywhere_is_never_sealed_and_goes_on_with_the_sa
         assert not world.records_of(Sealed)
     assert submitted(world, cut(BODY, at)).accepted == len(TARGETS)
     assert [seal.targets for seal in world.records_of(Sealed)] == [len(TARGETS)]
-    assert sent(world) == TARGETS
+    assert delivered_of(world) == TARGETS
