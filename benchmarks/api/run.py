@@ -1,12 +1,11 @@
 """The figures of the HTTP API: lists, single tasks, small tasks, an upload, events and revoked keys."""
 
 import json
-import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from benchmarks.api.following import measure_events, measure_revoked
-from benchmarks.api.lists import make_live, measure_lists, measure_show, redis_share
+from benchmarks.api.lists import make_live, measure_first_read, measure_lists, measure_show
 from benchmarks.api.server import api_server, key_of
 from benchmarks.api.submissions import measure_submissions
 from benchmarks.api.upload import measure_kill, measure_upload, write_audience
@@ -15,7 +14,6 @@ from fairlane.settings import Settings
 
 KILLED = 2_000_000
 """Most targets of the upload whose server is killed: each is counted."""
-IDLE_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +64,5 @@ def run(settings: Settings, load: ApiLoad, say: Callable[[str], None]) -> dict[s
 def _beside_live(scene: Stage, token: str, count: int) -> dict[str, float]:
     make_live(scene, count)
     scene.say(f"{count:,} tasks are live")
-    idle = redis_share(scene, lambda: time.sleep(IDLE_S))
     with api_server(scene, token) as server:
-        return measure_lists(scene, server, idle) | measure_show(server, count)
+        return measure_first_read(server) | measure_show(server, count) | measure_lists(scene, server)

@@ -18,7 +18,7 @@ from dispatcher.model.view import TaskView
 from producers.client import PushClient
 from producers.connection import Connection
 from producers.desk.access_book import CHANGES_S, READS_S, AccessBook
-from producers.desk.board import Board
+from producers.desk.board.board import Board
 from producers.desk.scoped_ids import ScopedIds, is_task_id
 from producers.outcomes.record import ReasonGroup, TargetFilter, TargetRecord
 

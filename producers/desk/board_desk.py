@@ -9,9 +9,9 @@ from backends.redis.registry.tasks import Page, TaskSelection
 from dispatcher.model.errors import InvalidInput, NotFound
 from dispatcher.model.view import ENDED_STATES, STATES, TaskView
 from producers.desk.acting import Acting
-from producers.desk.board import Age
-from producers.desk.board_follower import Changes, Follower
-from producers.desk.board_lists import Selection, Sort
+from producers.desk.board.board import Age
+from producers.desk.board.follower import Changes, Follower
+from producers.desk.board.lists import Selection, Sort
 from producers.desk.guard import action
 from producers.desk.scoped_ids import AS_IS
 

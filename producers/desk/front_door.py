@@ -11,10 +11,11 @@ from dispatcher.access.principal import Principal
 from dispatcher.model.errors import LimitReached, Unreachable
 from producers.connection import Connection
 from producers.desk.access_book import CHANGES_S, AccessBook
-from producers.desk.board import Board
+from producers.desk.board.board import Board
 from producers.desk.board_desk import BoardDesk
 from producers.desk.letter_desk import LetterDesk
 from producers.desk.operator_desk import OperatorDesk
+from producers.desk.request_places import RequestPlaces
 from producers.desk.task_desk import TaskDesk
 
 
@@ -55,6 +56,7 @@ class FrontDoor:
         """Raises NotConfigured."""
         self._connection = connection = Connection(settings)
         self.book = AccessBook(connection.access, connection.epochs.ready, SystemClock())
+        self._places = RequestPlaces(connection.access.take_requests, SystemClock())
         self.board = Board.open(settings.redis, SystemClock())
 
     def __enter__(self) -> Self:
@@ -82,7 +84,7 @@ class FrontDoor:
             return
         maximum = self.book.policy(app).requests_s
         with suppress(Unreachable):
-            if not self._connection.access.take_request(app, maximum):
+            if not self._places.use(app, maximum):
                 raise LimitReached(
                     f"The policy of app {app} allows {maximum:,} requests a second.", "Try again in a second."
                 )

@@ -8,8 +8,8 @@ from contextlib import suppress
 import msgspec
 
 from dispatcher.model.view import TaskView
+from producers.desk.board.lists import Selection
 from producers.desk.board_desk import BoardDesk
-from producers.desk.board_lists import Selection
 from web.routes.inputs import TaskSelection
 from web.routing import Call, Route, Stream
 

@@ -39,9 +39,11 @@ class AccessTable(ViewPart):
         policies = {setting.name: setting.value for setting in settings if setting.kind == POLICY}
         return Access(keys, policies)
 
-    def take_request(self, app: str, maximum: int) -> bool:
-        """Count a request of an app's keys. Return False if it had its maximum in this second."""
-        return bool(self._view.call("take_request", app, maximum))
+    def take_requests(self, app: str, maximum: int, count: int) -> tuple[int, int]:
+        """Count requests of an app's keys. Return how many of them fit into its maximum in this second, and for how
+        many ms they do."""
+        taken, left_ms = self._view.call("take_requests", app, maximum, count)
+        return int(taken), int(left_ms)
 
     def note_use(self, key: str, now_ms: int) -> None:
         """Store that a key was used, to the minute."""

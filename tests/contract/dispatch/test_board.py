@@ -13,9 +13,9 @@ from backends.system_clock import SystemClock
 from benchmarks.redis_server import running
 from dispatcher.model.errors import NotReady
 from dispatcher.wire.control import Finished
-from producers.desk.board import Board
-from producers.desk.board_follower import Follower
-from producers.desk.board_lists import Selection, Sort
+from producers.desk.board.board import Board
+from producers.desk.board.follower import Follower
+from producers.desk.board.lists import Selection, Sort
 from tests.contract.conftest import view_at
 from tests.contract.registry_records import change, placed, position, ready, sealed, task_record
 from tests.integration.worker_crew import eventually

@@ -12,8 +12,8 @@ import pytest
 from dispatcher.access.principal import Principal
 from dispatcher.model.errors import NoKey, NotFound
 from dispatcher.model.view import TaskView
-from producers.desk.board_follower import MAX_CHANGES, MAX_FOLLOWERS, Changes, Follower, Followers
-from producers.desk.board_lists import Selection
+from producers.desk.board.follower import MAX_CHANGES, MAX_FOLLOWERS, Changes, Follower, Followers
+from producers.desk.board.lists import Selection
 from tests.unit.tasks import task_view
 from tests.unit.web.stub_server import HEAD, Server, StubDoor, served, until
 

@@ -19,9 +19,9 @@ from producers.connection import Connection
 from producers.control.foresight import Foresight
 from producers.control.known_tasks import KnownTasks
 from producers.desk.access_book import AccessBook
-from producers.desk.board import Age, Board
-from producers.desk.board_lists import Lists, Selection, Sort
-from producers.desk.board_share import Share
+from producers.desk.board.board import Age, Board
+from producers.desk.board.lists import Lists, Selection, Sort
+from producers.desk.board.share import Share
 from producers.desk.front_door import Desks
 from producers.outcomes.dead_letters import DeadLetterBox
 from producers.outcomes.record import TargetFilter, TargetRecord

@@ -3,7 +3,7 @@
 import pytest
 
 from dispatcher.model.errors import FairlaneError, InvalidInput, NotFound, Unreachable
-from producers.desk.board_lists import Selection
+from producers.desk.board.lists import Selection
 from producers.desk.scoped_ids import ScopedIds
 from tests.unit.dispatch.desk.desk_world import DeskWorld, new_task
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from dispatcher.model.errors import NotReady
-from producers.desk.board_follower import MAX_CHANGES, MAX_FOLLOWERS, Follower, Followers
-from producers.desk.board_lists import Lists, Selection
+from producers.desk.board.follower import MAX_CHANGES, MAX_FOLLOWERS, Follower, Followers
+from producers.desk.board.lists import Lists, Selection
 from tests.unit.tasks import task_view
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.view import TaskView
-from producers.desk.board_lists import SORTS, Lists, Selection, Sort
+from producers.desk.board.lists import SORTS, Lists, Selection, Sort
 from producers.desk.scoped_ids import ScopedIds
 from tests.unit.tasks import task_view
 

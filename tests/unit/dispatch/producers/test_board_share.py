@@ -2,7 +2,7 @@
 
 import pytest
 
-from producers.desk.board_share import PART, Share
+from producers.desk.board.share import PART, Share
 from tests.virtual_clock import VirtualClock
 
 

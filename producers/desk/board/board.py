@@ -23,10 +23,10 @@ from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError, NotReady, Unreachable
 from dispatcher.model.view import TaskView
 from producers.control.foresight import Foresight
-from producers.desk.board_follower import MAX_CHANGES, Follower, Followers
-from producers.desk.board_lists import Selection, Sort
-from producers.desk.board_share import Share
-from producers.desk.board_shown import COSTS, ShownLists
+from producers.desk.board.follower import MAX_CHANGES, Follower, Followers
+from producers.desk.board.lists import Selection, Sort
+from producers.desk.board.share import Share
+from producers.desk.board.shown import COSTS, ShownLists
 
 SWEEP_S = 15.0
 """The marks of all tasks are read once in this time, or as soon after it as SWEEP_PART allows."""

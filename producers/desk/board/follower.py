@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from dispatcher.model.errors import NotReady
 from dispatcher.model.view import TaskView
-from producers.desk.board_lists import Lists, Selection, Sort
+from producers.desk.board.lists import Lists, Selection, Sort
 
 MAX_FOLLOWERS = 500
 MAX_CHANGES = 500

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 
 from dispatcher.clock import Clock
 from dispatcher.model.view import TaskView
-from producers.desk.board_lists import Lists
+from producers.desk.board.lists import Lists
 
 COSTS = 20
 """Lists and estimates are made again after this many times the time that they took."""
