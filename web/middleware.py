@@ -15,6 +15,7 @@ from aiohttp.web_protocol import RequestPayloadError
 
 from dispatcher.access.principal import Principal
 from dispatcher.model.errors import FairlaneError
+from producers.desk.access_book import UnknownKey
 from producers.desk.front_door import FrontDoor
 from producers.desk.guard import check_right
 from producers.files.lines import Feed
@@ -33,6 +34,9 @@ _CLOSING = (400, 401, 408, 413)
 """Statuses after which the connection is closed: the rest of the body is not read, or nobody known has sent it."""
 _AT_ONCE = 48
 """Requests of one app in threads at once. The others wait, so that one app cannot take all threads."""
+_LOOK_S = 0.05
+_NEW_KEY_S = 1.0
+"""For how long a request with an unknown key waits at most. It costs the servers behind the door nothing."""
 _ID = web.RequestKey("request_id", str)
 _ACTION = web.RequestKey("action", str)
 _log = logging.getLogger(__name__)
@@ -113,7 +117,7 @@ class Handlers:
 
         async def handle(request: web.Request) -> web.StreamResponse:
             request[_ACTION] = route.action
-            principal = self._door.principal(_token(request))
+            principal = await self._principal(_token(request))
             check_right(principal, route.action)
             query: Any = parse_query(
                 request.query, [name for name, _ in request.query.items()], route.query or _NoQuery
@@ -143,6 +147,18 @@ class Handlers:
             return answered
 
         return handle
+
+    async def _principal(self, token: str) -> Principal:
+        """Return who asks. An unknown key may be new: it is unknown once the door has looked for keys after it came."""
+        came_s = time.monotonic()
+        while True:
+            try:
+                return self._door.principal(token)
+            except UnknownKey as unknown:
+                waited_s = time.monotonic() - came_s
+                if min(unknown.age_s, _NEW_KEY_S) < waited_s:
+                    raise
+            await asyncio.sleep(_LOOK_S)
 
     async def _upload(
         self, request: web.Request, principal: Principal, upload: Callable[[Call], Answer]

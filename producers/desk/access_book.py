@@ -22,6 +22,15 @@ _HOW = "Send a key in the header Authorization, after the word Bearer. An operat
 _log = logging.getLogger(__name__)
 
 
+class UnknownKey(NoKey):
+    """A key that the copy does not have: it is wrong, or newer than the copy."""
+
+    def __init__(self, age_s: float) -> None:
+        """age_s: of the copy."""
+        super().__init__("The key is unknown.", _HOW)
+        self.age_s = age_s
+
+
 class AccessBook:
     """Follows keys and policies in a thread of its own, and knows who a key is. Methods may be called by any thread."""
 
@@ -49,7 +58,7 @@ class AccessBook:
         self._thread.join()
 
     def principal(self, token: str) -> Principal:
-        """Return who asks with a key. Raises NoKey; NotReady if too little is known of keys."""
+        """Return who asks with a key. Raises NoKey, UnknownKey; NotReady if too little is known of keys."""
         parts, now_ms = id_and_secret(token), self._clock.wall_ms()
         if parts is None:
             raise NoKey("There is no valid key." if token else "There is no key.", _HOW)
@@ -57,7 +66,7 @@ class AccessBook:
         self.check_age(READS_S)
         key = self._access.keys.get(id_)
         if key is None or not key.fits(secret):
-            raise NoKey("The key is unknown.", _HOW)
+            raise UnknownKey(self.age_s)
         if (state := key.state(now_ms)) != "live":
             raise NoKey(f"The key {id_} {'has ended' if state == 'ended' else 'was revoked'}.", _HOW)
         self._uses[id_] = now_ms

@@ -16,6 +16,7 @@ import pytest
 from fairlane.cli.base import exit_codes
 from fairlane.settings import Settings
 from lab.fake.certificates import make_tls_files
+from producers.client import PushClient
 from tests.integration.web.api_server import ApiServer, answer_to, api_server, new_key, started
 from tests.integration.worker_crew import Crew, eventually
 from tests.unit.web.refused_requests import REFUSED
@@ -61,6 +62,13 @@ def test_metrics_are_served_on_a_port_of_their_own(server: ApiServer) -> None:
         text = response.read().decode()
     assert 'fairlane_api_requests_total{action="workers.list",status="200"} 1.0' in text
     assert server.ask("GET", "/metrics")[0] == 404
+
+
+def test_new_key_counts_at_once(server: ApiServer, module_settings: Settings) -> None:
+    with PushClient.connect(module_settings) as client:
+        for _ in range(10):
+            server.key = client.access.create("shop", ["read"]).token
+            assert server.ask("GET", "/v1/tasks/none")[0] == 404
 
 
 def test_keys_are_not_in_the_log(server: ApiServer) -> None:

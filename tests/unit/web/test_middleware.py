@@ -5,7 +5,8 @@ import threading
 
 import pytest
 
-from dispatcher.access.principal import Scope
+from dispatcher.access.principal import Principal, Scope
+from producers.desk.access_book import UnknownKey
 from tests.unit.web.stub_server import HEAD, KEY, Reply, StubDoor, served, until
 
 NO_KEY = "Host: localhost\r\n"
@@ -37,6 +38,30 @@ async def test_a_client_that_waits_for_a_word_is_answered_once() -> None:
         writer.write(b"{}")
         assert b" 422 " in await reader.readline()
         writer.close()
+
+
+class ForgetfulDoor(StubDoor):
+    """A door that hears of KEY late: its copy is old until then, for so many questions."""
+
+    def __init__(self, *ages_s: float) -> None:
+        super().__init__()
+        self.ages_s = list(ages_s)
+
+    def principal(self, token: str) -> Principal:
+        if self.ages_s:
+            raise UnknownKey(self.ages_s.pop(0))
+        return super().principal(token)
+
+
+async def test_a_key_is_unknown_only_after_a_look_that_began_after_the_request() -> None:
+    for door, status, left in (
+        (ForgetfulDoor(60.0, 60.0), 200, 0),
+        (ForgetfulDoor(-1.0, 60.0), 401, 1),
+        (ForgetfulDoor(*[60.0] * 1_000), 401, 900),
+    ):
+        async with served(door) as server:
+            assert (await server.ask("GET /v1/tasks")).status == status
+        assert len(door.ages_s) >= left
 
 
 async def test_a_key_without_the_scope_is_forbidden() -> None:
