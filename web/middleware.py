@@ -35,8 +35,6 @@ _CLOSING = (400, 401, 408, 413)
 _AT_ONCE = 48
 """Requests of one app in threads at once. The others wait, so that one app cannot take all threads."""
 _LOOK_S = 0.05
-_NEW_KEY_S = 1.0
-"""For how long a request with an unknown key waits at most. It costs the servers behind the door nothing."""
 _ID = web.RequestKey("request_id", str)
 _ACTION = web.RequestKey("action", str)
 _log = logging.getLogger(__name__)
@@ -155,8 +153,7 @@ class Handlers:
             try:
                 return self._door.principal(token)
             except UnknownKey as unknown:
-                waited_s = time.monotonic() - came_s
-                if min(unknown.age_s, _NEW_KEY_S) < waited_s:
+                if unknown.age_s < time.monotonic() - came_s:
                     raise
             await asyncio.sleep(_LOOK_S)
 

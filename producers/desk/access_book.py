@@ -14,6 +14,8 @@ from dispatcher.model.errors import FairlaneError, NoKey, NotReady
 
 EVERY_S = 0.25
 """How often the view is asked for changes: a revoked key is refused within a second."""
+JUDGED_S = 1.0
+"""For how long the copy is good enough to call a key unknown: it may be newer than the copy."""
 CHANGES_S = 5.0
 """For how long the copy is good enough for what changes anything, without an answer of the view."""
 READS_S = 60.0
@@ -66,6 +68,7 @@ class AccessBook:
         self.check_age(READS_S)
         key = self._access.keys.get(id_)
         if key is None or not key.fits(secret):
+            self.check_age(JUDGED_S)
             raise UnknownKey(self.age_s)
         if (state := key.state(now_ms)) != "live":
             raise NoKey(f"The key {id_} {'has ended' if state == 'ended' else 'was revoked'}.", _HOW)

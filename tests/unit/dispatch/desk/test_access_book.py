@@ -98,6 +98,16 @@ def test_key_with_another_secret_is_as_unknown_as_one_that_never_was(world: Worl
             world.book.principal(token)
 
 
+def test_no_key_is_called_unknown_while_the_view_does_not_answer(world: World) -> None:
+    new = AccessKey.create("news", frozenset({Scope.READ}), START_MS)
+    world.table.put(new)
+    world.table.is_gone = True
+    world.clock.advance(1.1)
+    world.book.follow()
+    with pytest.raises(NotReady, match="not confirmed for 1 s"):
+        world.book.principal(new.token)
+
+
 def test_revoked_key_is_refused_at_the_next_look(world: World) -> None:
     world.table.put(world.new, world.new.key.revoked(START_MS))
     assert world.knows()
