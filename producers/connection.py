@@ -11,6 +11,7 @@ from backends.redis.letter_index import LetterIndex
 from backends.redis.registry.access import AccessTable
 from backends.redis.registry.audit import AuditTable
 from backends.redis.registry.registry import Registry
+from backends.redis.registry.sessions import SessionTable
 from backends.redis.view import open_view
 from backends.redis.workers import Workers
 from backends.settings import ConnectionSettings, require_addresses
@@ -56,6 +57,7 @@ class Connection:
         self._services: Services | None = None
         self.registry = Registry(self._view)
         self.access = AccessTable(self._view)
+        self.sessions = SessionTable(self._view)
         self.audit = AuditTable(self._view)
         self.epochs = Epochs(self._view)
         self.known_tasks = KnownTasks(self.registry.tasks, self.epochs)

@@ -35,7 +35,6 @@ _CLOSING = (400, 401, 408, 413)
 _AT_ONCE = 48
 """Requests of one app in threads at once. The others wait, so that one app cannot take all threads."""
 _LOOK_S = 0.05
-_ID = web.RequestKey("request_id", str)
 _ACTION = web.RequestKey("action", str)
 _log = logging.getLogger(__name__)
 A = TypeVar("A")
@@ -45,7 +44,7 @@ R = TypeVar("R")
 @web.middleware
 async def answer_with_problems(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Give the request an id, count it, and turn every error into a problem."""
-    request[_ID] = id_ = problems.new_id()
+    request[problems.ID] = id_ = problems.new_id()
     figures, began_s = request.app[FIGURES], time.monotonic()
     figures.in_flight += 1
     try:
@@ -130,7 +129,7 @@ class Handlers:
                     self._door.take_request(principal)
                 else:
                     given = parse_json(body, route.body)
-                desks = self._door.desks(principal, request[_ID])
+                desks = self._door.desks(principal, request[problems.ID])
                 made = route.handle(Call(desks, request.match_info, query, given, request.headers))
                 return made if isinstance(made, Stream) else encoded(made, request.headers.get("Accept", ""))
 
@@ -140,7 +139,7 @@ class Handlers:
                     await read_body(request, route.max_bytes, self._room, body)
                 answered = await self._in_thread(principal, answer, body)
             if isinstance(answered, Stream):
-                headers = {**problems.HEADERS, problems.REQUEST_ID: request[_ID]}
+                headers = {**problems.HEADERS, problems.REQUEST_ID: request[problems.ID]}
                 return await send_stream(request, answered, headers, lambda: self._door.principal(_token(request)))
             return answered
 
@@ -161,7 +160,7 @@ class Handlers:
         self, request: web.Request, principal: Principal, upload: Callable[[Call], Answer]
     ) -> web.Response:
         await self._in_thread(principal, self._door.take_request, principal)
-        desks = self._door.desks(principal, request[_ID])
+        desks = self._door.desks(principal, request[problems.ID])
 
         def answer(body: Feed) -> Answer:
             return upload(Call(desks, request.match_info, None, body, request.headers))

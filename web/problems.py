@@ -28,6 +28,7 @@ from dispatcher.model.errors import (
 PAGE = "/docs/reference/problems.md"
 CONTENT_TYPE = "application/problem+json"
 REQUEST_ID = "X-Request-Id"
+ID = web.RequestKey("request_id", str)
 RETRY_S = 2
 """Seconds in Retry-After, where no better time is known."""
 HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", "Server": "fairlane"}

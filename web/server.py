@@ -13,6 +13,7 @@ from aiohttp import web
 from producers.desk.front_door import FrontDoor
 from web import health, middleware
 from web.connections import accept
+from web.console.site import Console
 from web.listening import ServerSettings
 from web.metrics import ApiFigures
 from web.openapi.document import OPEN_ROUTES
@@ -28,9 +29,9 @@ END_WITHIN_S = 8.0
 _LOOK_S = 0.1
 
 
-def application(door: FrontDoor, threads: Executor, hosts: frozenset[str], figures: ApiFigures) -> web.Application:
+def application(door: FrontDoor, threads: Executor, settings: ServerSettings, figures: ApiFigures) -> web.Application:
     """Return the application. Raises LookupError if a route has no action."""
-    app = web.Application(middlewares=[middleware.answer_with_problems, middleware.only_hosts(hosts)])
+    app = web.Application(middlewares=[middleware.answer_with_problems, middleware.only_hosts(settings.hosts)])
     app[health.DOOR], app[health.STOPPING], app[middleware.FIGURES] = door, asyncio.Event(), figures
     app[UPLOADS] = Uploads(threads, app[health.STOPPING])
     handlers = middleware.Handlers(door, threads)
@@ -39,6 +40,7 @@ def application(door: FrontDoor, threads: Executor, hosts: frozenset[str], figur
         for method in ("GET", "HEAD") if route.method == "GET" else (route.method,):
             app.router.add_route(method, route.path, handler, expect_handler=middleware.wait_to_expect)
     app.router.add_routes(OPEN_ROUTES)
+    Console(door, threads, secure=settings.certificate is not None or settings.behind_proxy).add_to(app)
     return app
 
 
@@ -47,7 +49,7 @@ async def serve(
 ) -> None:
     """Serve until `stop` is set; then let open requests end."""
     threads = ThreadPoolExecutor(THREADS, thread_name_prefix="api")
-    app = application(door, threads, settings.hosts, figures)
+    app = application(door, threads, settings, figures)
     runner = web.AppRunner(app, shutdown_timeout=END_WITHIN_S)
     await runner.setup()
     assert runner.server is not None

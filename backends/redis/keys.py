@@ -105,6 +105,10 @@ class Keys:
     """Hash: id of a key -> wall time (ms, to the minute) of its last use."""
     requests = _NameOf()
     """Hash of an app: the present second, and the requests of its keys in it."""
+    session = _NameOf()
+    """Who has signed in at the console, `key:ID` or `user:NAME`, by the SHA-256 of the cookie; it expires."""
+    session_link = _NameOf()
+    """Set while a link to sign in, by its SHA-256, is good; it expires."""
     audit = _Name()
     """Sorted set: ids of the changes made by people and keys, by time."""
     audit_entry = _Name()

@@ -8,7 +8,7 @@ from backends.redis.epochs import REBUILD_STEP
 from backends.redis.registry.access import Access, AccessTable
 from dispatcher.access.app_policy import AppPolicy
 from dispatcher.access.keys import id_and_secret
-from dispatcher.access.principal import Principal
+from dispatcher.access.principal import Principal, Scope
 from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError, NoKey, NotReady
 
@@ -20,6 +20,8 @@ CHANGES_S = 5.0
 """For how long the copy is good enough for what changes anything, without an answer of the view."""
 READS_S = 60.0
 """For how long it is good enough for reading."""
+LOCAL = "user:local"
+"""Who signs in by a link that was printed to the terminal of this machine."""
 _HOW = "Send a key in the header Authorization, after the word Bearer. An operator makes keys: `fairlane key create`."
 _log = logging.getLogger(__name__)
 
@@ -74,6 +76,18 @@ class AccessBook:
             raise NoKey(f"The key {id_} {'has ended' if state == 'ended' else 'was revoked'}.", _HOW)
         self._uses[id_] = now_ms
         return key.principal(id_)
+
+    def principal_of(self, subject: str) -> Principal:
+        """Return who a session is of, by `key:ID` or `user:NAME`. Raises NoKey, NotReady."""
+        self.check_age(READS_S)
+        kind, _, name = subject.partition(":")
+        if subject == LOCAL:
+            return Principal(kind="user", name=name, app="", scopes=frozenset(Scope))
+        key = self._access.keys.get(name) if kind == "key" else None
+        if key is None or key.state(self._clock.wall_ms()) != "live":
+            raise NoKey("The session has ended with its key.", "Sign in again.")
+        self._uses[name] = self._clock.wall_ms()
+        return key.principal(name)
 
     def policy(self, app: str) -> AppPolicy:
         """Return the policy of an app."""

@@ -16,6 +16,7 @@ from producers.desk.board_desk import BoardDesk
 from producers.desk.letter_desk import LetterDesk
 from producers.desk.operator_desk import OperatorDesk
 from producers.desk.request_places import RequestPlaces
+from producers.desk.sessions import Sessions
 from producers.desk.task_desk import TaskDesk
 
 
@@ -58,6 +59,7 @@ class FrontDoor:
         self.book = AccessBook(connection.access, connection.epochs.ready, SystemClock())
         self._places = RequestPlaces(connection.access.take_requests, SystemClock())
         self.board = Board.open(settings.redis, SystemClock())
+        self.sessions = Sessions(connection.sessions, self.book, SystemClock())
 
     def __enter__(self) -> Self:
         self.book.start()

@@ -12,7 +12,9 @@ _PORT = click.IntRange(0, 65_535)
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-@click.command(cls=Declared, handlers="web.cli.handlers.api", requires=partial(require_packages, "web", "aiohttp"))
+@click.command(
+    cls=Declared, handlers="web.cli.handlers.api", requires=partial(require_packages, "web", "aiohttp", "jinja2")
+)
 @click.option("--host", default="127.0.0.1", help="Address to serve on. Others than loopback need TLS or a proxy.")
 @click.option("--port", type=_PORT, default=8480, help="Port to serve on; 0: any free one.")
 @click.option("--processes", type=click.IntRange(1, 64), default=1, help="Number of processes that share the port.")

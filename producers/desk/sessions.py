@@ -1,0 +1,80 @@
+"""Who is signed in at the console: by a key, or by a link from this machine's terminal."""
+
+import secrets
+import threading
+from hashlib import sha256
+
+from backends.redis.registry.sessions import SessionTable
+from dispatcher.access.principal import Principal
+from dispatcher.clock import Clock
+from dispatcher.model.errors import NoKey, Unreachable
+from producers.desk.access_book import LOCAL, READS_S, AccessBook
+
+_MAX_KNOWN = 10_000
+_AGAIN = "Sign in with a key: `fairlane key create`."
+
+
+class Sessions:
+    """Begins, ends and recognizes sessions. A cookie's text is never stored. May be called by any thread."""
+
+    def __init__(self, table: SessionTable, book: AccessBook, clock: Clock) -> None:
+        self._table = table
+        self._book = book
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._known: dict[str, tuple[str, float]] = {}
+        """Whose session it is, and when Redis last said so (monotonic s), by digest."""
+
+    def start(self, principal: Principal) -> str:
+        """Begin a session. Return the text of its cookie. Raises Unreachable."""
+        cookie = secrets.token_urlsafe(32)
+        self._table.start(_digest(cookie), f"{principal.kind}:{principal.name}")
+        return cookie
+
+    def principal(self, cookie: str) -> Principal:
+        """Return who is signed in, with the rights that it has now. Raises NoKey, NotReady, Unreachable.
+
+        While Redis is gone a session of the last minute goes on.
+        """
+        digest = _digest(cookie)
+        try:
+            subject = self._table.use(digest)
+        except Unreachable:
+            subject, known_s = self._known.get(digest, ("", float("-inf")))
+            if self._clock.monotonic_s() - known_s > READS_S:
+                raise
+        else:
+            self._note(digest, subject)
+        if not subject:
+            raise NoKey("You are not signed in, or your session has ended.", _AGAIN)
+        return self._book.principal_of(subject)
+
+    def end(self, cookie: str) -> None:
+        """End a session. Raises Unreachable."""
+        self._note(_digest(cookie), None)
+        self._table.end(_digest(cookie))
+
+    def offer(self) -> str:
+        """Return the secret of a link that signs in an operator of this machine once. Raises Unreachable."""
+        secret = secrets.token_urlsafe(32)
+        self._table.offer(_digest(secret))
+        return secret
+
+    def spend(self, secret: str) -> str:
+        """Sign in by a link. Return the text of the cookie. Raises NoKey, Unreachable."""
+        if not self._table.spend(_digest(secret)):
+            raise NoKey("The link is too old, or was used.", "Start `fairlane api` again, or sign in with a key.")
+        return self.start(self._book.principal_of(LOCAL))
+
+    def _note(self, digest: str, subject: str | None) -> None:
+        with self._lock:
+            if len(self._known) >= _MAX_KNOWN:
+                self._known.clear()
+            if subject is None:
+                self._known.pop(digest, None)
+            else:
+                self._known[digest] = subject, self._clock.monotonic_s()
+
+
+def _digest(secret: str) -> str:
+    return sha256(secret.encode(errors="replace")).hexdigest()

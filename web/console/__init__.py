@@ -1,0 +1,1 @@
+"""Pages for people: who waits, why, and until when. Made of the door's desks alone."""

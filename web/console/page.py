@@ -1,0 +1,83 @@
+"""A page: what it reads, and the forms on it. A form is previewed before it changes anything."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from dispatcher.analysis.what_if import FinishChange
+from producers.desk.front_door import Desks
+
+TYPED_TASKS = 10
+TYPED_TARGETS = 1_000_000
+"""Above either, the number of tasks is typed before anything changes."""
+
+
+class Visit(NamedTuple):
+    """One request of a page, or of a form on it."""
+
+    desks: Desks
+    """The desks of who is signed in."""
+    path: Mapping[str, str]
+    """Names in the path."""
+    query: Mapping[str, str]
+    form: Mapping[str, str] = {}
+    """Fields of a form that was sent. Of a name that was sent more than once: all values, with line feeds between."""
+
+
+class Plan(NamedTuple):
+    """What a form would do."""
+
+    title: str
+    """Such as: Pause 12 tasks."""
+    lines: Sequence[str] = ()
+    """The effects, in words."""
+    effects: Sequence[FinishChange] = ()
+    """Tasks that would end at another time."""
+    others: bool = False
+    """Whether tasks would be affected that the user may not see."""
+    tasks: int = 0
+    """Tasks that would be changed."""
+    targets: int = 0
+    """Targets of these tasks that wait, or that would be sent or dropped."""
+
+    @property
+    def typed(self) -> int:
+        """The number to be typed; 0: none."""
+        if self.tasks > TYPED_TASKS:
+            return self.tasks
+        return self.targets if self.targets > TYPED_TARGETS else 0
+
+
+class Done(NamedTuple):
+    """What a form has done."""
+
+    text: str
+    """What happened, in a sentence."""
+    to: str = ""
+    """The page to be shown next; empty: the form's."""
+    secret: str = ""
+    """A text that is shown this once, such as a new key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """A change that a page offers. Both functions run in a thread, and raise errors of Fairlane."""
+
+    plan: Callable[[Visit], Plan]
+    apply: Callable[[Visit], Done]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """One page. Its template is `NAME.html`."""
+
+    name: str
+    path: str
+    title: str
+    action: str
+    """The action of the table that one must be allowed to do to see it."""
+    read: Callable[[Visit], dict[str, Any]]
+    """Return what its template shows. Under `rows`: what it gives as CSV. Raises errors of Fairlane."""
+    forms: Mapping[str, Form] = field(default_factory=dict)
+    """Forms by the last part of their address."""
+    in_menu: bool = True

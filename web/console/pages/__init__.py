@@ -1,0 +1,8 @@
+"""The pages, in the order of the navigation."""
+
+from web.console.page import Page
+from web.console.pages import apps, audit, letters, limits, overview, task, tasks, workers
+
+PAGES: tuple[Page, ...] = (
+    overview.PAGE, tasks.PAGE, task.PAGE, limits.PAGE, workers.PAGE, letters.PAGE, apps.PAGE, audit.PAGE,
+)  # fmt: skip

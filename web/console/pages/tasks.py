@@ -1,0 +1,12 @@
+"""Tasks."""
+
+from typing import Any
+
+from web.console.page import Page, Visit
+
+
+def read(_visit: Visit) -> dict[str, Any]:
+    return {"rows": []}
+
+
+PAGE = Page(name="tasks", path="/tasks", title="Tasks", action="tasks.list", read=read)

@@ -1,0 +1,43 @@
+"""Render templates: what is written in them, and how figures are."""
+
+import time
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from dispatcher.model.values import NOTHING, count, duration, moment, percent
+from fairlane import __version__
+
+
+def _ago(ms: float) -> str:
+    return f"{duration(max(0.0, time.time() - ms / 1000))} ago" if ms else NOTHING
+
+
+def _soon(seconds: float | None) -> str:
+    return NOTHING if seconds is None else f"in {duration(seconds)}"
+
+
+def _clock(seconds: float | None) -> str:
+    """Return the time of day, in UTC, in so many seconds."""
+    return NOTHING if seconds is None else time.strftime("%H:%M:%S", time.gmtime(time.time() + seconds))
+
+
+@cache
+def environment() -> Environment:
+    """Return the templates' environment."""
+    found = Environment(
+        loader=PackageLoader("web.console"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
+    found.filters |= {
+        "count": count, "duration": duration, "moment": moment, "percent": percent, "ago": _ago, "soon": _soon,
+        "clock": _clock,
+    }  # fmt: skip
+    found.globals |= {"version": __version__}
+    return found
+
+
+def render(name: str, context: dict[str, Any]) -> str:
+    """Return a template as text. It raises for a name that the context lacks."""
+    return environment().get_template(f"{name}.html").render(context)
