@@ -82,21 +82,16 @@ class Console:
         typed = fields.get("typed", "").replace(",", "").strip()
         if fields.get("confirm") and (not plan.typed or typed == str(plan.typed)):
             done = await self._in_thread(partial(form.apply, visit))
-            context = {"done": done, "to": done.to or request.path.rpartition("/")[0] or "/"}
-            return self._html("done", request, visit.desks.principal, Shown(context), page=page)
-        kept = [
-            (name, value)
-            for name, values in fields.items()
-            if name not in ("confirm", "typed")
-            for value in values.split("\n")
-        ]
-        context: dict[str, Any] = {
+            said: dict[str, Any] = {"done": done, "to": done.to or request.path.rpartition("/")[0] or "/"}
+            return self._html("done", request, visit.desks.principal, Shown(said), page=page)
+        kept = {name: values.split("\n") for name, values in fields.items() if name not in ("confirm", "typed")}
+        asked: dict[str, Any] = {
             "plan": plan,
             "fields": kept,
             "mistyped": bool(fields.get("confirm")),
             "address": request.path,
         }
-        return self._html("plan", request, visit.desks.principal, Shown(context), page=page)
+        return self._html("plan", request, visit.desks.principal, Shown(asked), page=page)
 
     async def _sign_in_page(self, request: web.Request) -> web.StreamResponse:
         return self._html("sign_in", request, None, Shown({"to": _local(request.query.get("to", "/"))}))
@@ -118,9 +113,9 @@ class Console:
     async def _sign_out(self, request: web.Request) -> web.StreamResponse:
         await self._form(request)
         await self._in_thread(partial(self._door.sessions.end, request.cookies.get(self._cookie, "")))
-        response = web.HTTPSeeOther("/sign-in")
+        response = _see("/sign-in")
         response.del_cookie(self._cookie, secure=self._secure, httponly=True, samesite="Strict")
-        raise response
+        return response
 
     # ------------------------------------------------------------------------------ steps of them
 
@@ -150,11 +145,11 @@ class Console:
         return await asyncio.get_running_loop().run_in_executor(self._threads, function)
 
     def _signed_in(self, cookie: str, to: str) -> web.StreamResponse:
-        response = web.HTTPSeeOther(to)
+        response = _see(to)
         response.set_cookie(
             self._cookie, cookie, secure=self._secure, httponly=True, samesite="Strict", max_age=COOKIE_S
         )
-        raise response
+        return response
 
     def _answered(self, handle: Handle) -> Handle:
         """Return a handler whose errors are pages."""
@@ -164,7 +159,7 @@ class Console:
                 return await handle(request)
             except NoKey as error:
                 if request.method == "GET" and "X-Part" not in request.headers and not request.cookies:
-                    raise web.HTTPSeeOther(f"/sign-in?{urlencode({'to': request.path_qs})}") from error
+                    return _see(f"/sign-in?{urlencode({'to': request.path_qs})}")
                 return self._html("sign_in", request, None, Shown({"to": "/"}, trouble=error), status=401)
             except FairlaneError as error:
                 return self._html("problem", request, None, Shown({}, trouble=error), problems.kind_of(error).status)
@@ -192,6 +187,10 @@ class Console:
         response = web.Response(text=render(name, context), content_type="text/html", status=status, headers=HEADERS)
         response.enable_compression()
         return response
+
+
+def _see(address: str) -> web.Response:
+    return web.Response(status=303, headers={**HEADERS, "Location": address})
 
 
 def _may(principal: Principal, page: Page) -> bool:
