@@ -10,10 +10,11 @@ from backends.redis.epochs import Epochs
 from backends.redis.letter_index import LetterIndex
 from backends.redis.registry.access import AccessTable
 from backends.redis.registry.audit import AuditTable
+from backends.redis.registry.figures import FigureTable
 from backends.redis.registry.registry import Registry
 from backends.redis.registry.sessions import SessionTable
 from backends.redis.view import open_view
-from backends.redis.workers import Workers
+from backends.redis.workers import JobLocks, Workers
 from backends.settings import ConnectionSettings, require_addresses
 from backends.system_clock import SystemClock
 from dispatcher.access.principal import NOBODY, Caller
@@ -59,6 +60,8 @@ class Connection:
         self.access = AccessTable(self._view)
         self.sessions = SessionTable(self._view)
         self.audit = AuditTable(self._view)
+        self.figures = FigureTable(self._view)
+        self.locks = JobLocks(self._view)
         self.epochs = Epochs(self._view)
         self.known_tasks = KnownTasks(self.registry.tasks, self.epochs)
         self.workers = Workers(self._view)

@@ -109,6 +109,8 @@ class Keys:
     """Who has signed in at the console, `key:ID` or `user:NAME`, by the SHA-256 of the cookie; it expires."""
     session_link = _NameOf()
     """Set while a link to sign in, by its SHA-256, is good; it expires."""
+    figures = _Name()
+    """Hash: a ring of places for 10 s each -> rates and backlog of the tiers in them."""
     audit = _Name()
     """Sorted set: ids of the changes made by people and keys, by time."""
     audit_entry = _Name()

@@ -13,6 +13,7 @@ from producers.connection import Connection
 from producers.desk.access_book import CHANGES_S, AccessBook
 from producers.desk.board.board import Board
 from producers.desk.board_desk import BoardDesk
+from producers.desk.history import HistoryWriter
 from producers.desk.letter_desk import LetterDesk
 from producers.desk.operator_desk import OperatorDesk
 from producers.desk.request_places import RequestPlaces
@@ -60,13 +61,16 @@ class FrontDoor:
         self._places = RequestPlaces(connection.access.take_requests, SystemClock())
         self.board = Board.open(settings.redis, SystemClock())
         self.sessions = Sessions(connection.sessions, self.book, SystemClock())
+        self._history = HistoryWriter(connection, self.board)
 
     def __enter__(self) -> Self:
         self.book.start()
         self.board.start()
+        self._history.start()
         return self
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self._history.close()
         self.board.close()
         self.book.close()
         self._connection.close()

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from backends.redis.registry.audit import AuditEntry
+from backends.redis.registry.figures import FigureRow
 from dispatcher.access.app_policy import AppPolicy
 from dispatcher.access.keys import AccessKey, NewKey
 from dispatcher.model.pools import CapState
@@ -80,6 +81,11 @@ class OperatorDesk(Acting):
         """Return what signals are computed of. Raises NotReady while the view is being rebuilt."""
         self._client.check_counts()
         return self._work()
+
+    @action("signals.show")
+    def history(self, span_s: float) -> list[FigureRow]:
+        """Return rates and backlog of the tiers every 10 s, for the last seconds (24 h at most), the oldest first."""
+        return self._connection.figures.rows(span_s)
 
     @action("keys.list")
     def keys(self, app: str | None) -> list[KeyState]:

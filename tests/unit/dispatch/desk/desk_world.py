@@ -6,9 +6,10 @@ from typing import Any
 
 from backends.redis.registry.access import AccessTable
 from backends.redis.registry.audit import AuditEntry, AuditTable
+from backends.redis.registry.figures import FigureTable
 from backends.redis.registry.registry import Registry
 from backends.redis.registry.task_rows import TASK_VIEW
-from backends.redis.workers import Workers
+from backends.redis.workers import JobLocks, Workers
 from dispatcher.access.app_policy import AppPolicy
 from dispatcher.access.principal import NOBODY, Caller, Principal, Scope
 from dispatcher.model.task import PushTask
@@ -47,6 +48,7 @@ class MemoryConnection(Connection):
         """The outcome topics."""
         self.registry, self.epochs = Registry(world.view), world.epochs
         self.access, self.audit, self.workers = AccessTable(world.view), AuditTable(world.view), Workers(world.view)
+        self.figures, self.locks = FigureTable(world.view), JobLocks(world.view)
         self.known_tasks = KnownTasks(self.registry.tasks, self.epochs)
         self.channels = ChannelCheck(self.workers.workers)
         self.foresight = Foresight(self.registry, self.workers)

@@ -1,0 +1,108 @@
+"""The figures of the chart: one row for each 10 s, whoever writes, and kept over restarts."""
+
+import pytest
+
+from backends.redis.registry.figures import EVERY_MS, MAX_ROWS, FigureTable
+from dispatcher.access.principal import Scope
+from dispatcher.model.errors import Forbidden, Unreachable
+from producers.desk.history import HistoryWriter
+from tests.unit.dispatch.desk.desk_world import DeskWorld
+
+DAY_S = 86_400
+
+
+@pytest.fixture
+def world() -> DeskWorld:
+    made = DeskWorld()
+    made.book.follow()
+    return made
+
+
+def writer(world: DeskWorld) -> HistoryWriter:
+    """Return the writer of a process."""
+    return HistoryWriter(world.connection, world.board)
+
+
+def table(world: DeskWorld) -> FigureTable:
+    return world.connection.figures
+
+
+def pass_time(world: DeskWorld, ms: int) -> None:
+    world.service.clock.advance(ms / 1000)
+
+
+def test_two_processes_leave_one_row_for_each_ten_seconds(world: DeskWorld) -> None:
+    one, other = writer(world), writer(world)
+    for _ in range(6):
+        assert [one.step(), other.step()] == [True, False]
+        pass_time(world, EVERY_MS)
+    assert len(table(world).rows(DAY_S)) == 6
+
+
+def test_two_holders_of_the_job_leave_one_row_too(world: DeskWorld) -> None:
+    table(world).keep([1, 2, 3], [10, 20, 30])
+    table(world).keep([4, 5, 6], [40, 50, 60])
+    assert [row.backlog for row in table(world).rows(60)] == [(40, 50, 60)]
+
+
+def test_another_process_goes_on_after_a_death(world: DeskWorld) -> None:
+    one, other = writer(world), writer(world)
+    one.step()
+    pass_time(world, EVERY_MS)
+    assert not other.step()
+    pass_time(world, 2 * EVERY_MS)
+    assert other.step()
+    assert len(table(world).rows(DAY_S)) == 2
+
+
+def test_another_process_goes_on_at_once_after_a_stop(world: DeskWorld) -> None:
+    one, other = writer(world), writer(world)
+    one.start()
+    assert one.step()
+    one.close()
+    assert other.step()
+
+
+def test_rows_are_kept_over_a_restart(world: DeskWorld) -> None:
+    world.submit("sale", targets=["a", "b", "c"])
+    writer(world).step()
+    pass_time(world, 3 * EVERY_MS)
+    writer(world).step()
+    assert [row.backlog for row in table(world).rows(DAY_S)] == [(3, 0, 0), (3, 0, 0)]
+
+
+def test_rows_of_a_day_are_kept_and_no_more(world: DeskWorld) -> None:
+    figures = table(world)
+    for number in range(MAX_ROWS + 100):
+        figures.keep([number], [number])
+        pass_time(world, EVERY_MS)
+    rows = figures.rows(2 * DAY_S)
+    assert [row.backlog[0] for row in rows] == list(range(101, MAX_ROWS + 100))
+    assert world.service.view.command("HLEN", world.service.view.keys.figures) == MAX_ROWS
+
+
+def test_rows_of_an_hour_ago_are_not_taken_for_new_ones(world: DeskWorld) -> None:
+    table(world).keep([1], [1])
+    pass_time(world, MAX_ROWS * EVERY_MS)
+    assert table(world).rows(DAY_S) == []
+
+
+def test_rows_that_cannot_be_read_are_left_out(world: DeskWorld) -> None:
+    table(world).keep([1], [1])
+    pass_time(world, EVERY_MS)
+    view = world.service.view
+    view.command("HSET", view.keys.figures, view.now_ms() // EVERY_MS % MAX_ROWS, b"\xc1")
+    assert len(table(world).rows(60)) == 1
+
+
+def test_history_is_for_operators(world: DeskWorld) -> None:
+    writer(world).step()
+    assert len(world.operator().service.history(60)) == 1
+    with pytest.raises(Forbidden):
+        world.desks(scopes=[Scope.READ]).service.history(60)
+
+
+def test_history_says_that_redis_is_gone(world: DeskWorld) -> None:
+    world.service.redis.gone = True
+    with pytest.raises(Unreachable):
+        world.operator().service.history(60)
