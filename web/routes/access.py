@@ -6,7 +6,7 @@ from msgspec import Meta
 
 from fairlane.figures.audit_rows import audit_fields
 from fairlane.figures.rows import key_fields
-from web.routes.inputs import Input, Page
+from web.routes.inputs import Input, Page, first
 from web.routing import Answer, Call, Route
 
 
@@ -29,24 +29,26 @@ class AuditPage(Page):
 
 
 def list_keys(call: Call) -> Answer:
-    return Answer({"rows": [key_fields(state) for state in call.desks.service.keys(call.query.app)], "more": False})
+    keys = call.desks.service.client("keys.list").access.keys(call.query.app)
+    return Answer({"rows": [key_fields(state) for state in keys], "more": False})
 
 
 def create_key(call: Call) -> Answer:
-    new = call.desks.service.create_key(call.body.app, call.body.scopes, call.body.ends_in_s)
+    access = call.desks.service.client("keys.create").access
+    new = access.create(call.body.app, call.body.scopes, call.body.ends_in_s)
     document = {"key": new.token, "id": new.id, "app": new.key.app, "scopes": sorted(new.key.scopes)}
     return Answer({**document, "ends_ms": new.key.ends_ms}, 201)
 
 
 def revoke_key(call: Call) -> Answer:
-    revoked = call.desks.service.revoke_key(call.path["id"])
+    revoked = call.desks.service.client("keys.revoke").access.revoke(call.path["id"])
     return Answer({"id": call.path["id"], "revoked_ms": revoked.revoked_ms})
 
 
 def list_audit(call: Call) -> Answer:
-    found = call.desks.service.audit(call.query.limit + 1, call.query.app)
-    rows = [audit_fields(entry) for entry in found[: call.query.limit]]
-    return Answer({"rows": rows, "more": len(found) > len(rows)})
+    entries = call.desks.service.client("audit.list").audit(call.query.limit + 1, call.query.app)
+    found, more = first(entries, call.query.limit)
+    return Answer({"rows": [audit_fields(entry) for entry in found], "more": more})
 
 
 ROUTES = (

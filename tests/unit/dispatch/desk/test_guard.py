@@ -11,11 +11,10 @@ from dispatcher.model.errors import FairlaneError, Forbidden, NotReady, Refused
 from producers.desk.access_book import CHANGES_S, READS_S
 from producers.desk.guard import action, check_right
 from producers.desk.letter_desk import LetterDesk
-from producers.desk.operator_desk import OperatorDesk
 from producers.desk.task_desk import TaskDesk
 from tests.unit.dispatch.desk.desk_world import DeskWorld
 
-DESKS = (TaskDesk, LetterDesk, OperatorDesk)
+DESKS = (TaskDesk, LetterDesk)
 GRANTED = {
     Scope.SUBMIT: {"tasks.submit", "tasks.preview"},
     Scope.READ: {
