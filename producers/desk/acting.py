@@ -6,7 +6,7 @@ What belongs to another app does not exist: NotFound, in the same words as for a
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -94,6 +94,11 @@ class Acting:
         """Raise InvalidInput for a task that the app's policy does not allow."""
         if app := self.principal.app:
             self._book.policy(app).check_task(task, app)
+
+    def _check(self, **given: Any) -> None:
+        """Raise InvalidInput for values beyond the app's policy, as AppPolicy.check."""
+        if app := self.principal.app:
+            self._book.policy(app).check(app, **given)
 
     def _shown(self, view: TaskView) -> TaskView:
         return msgspec.structs.replace(view, id=self._ids.shown(view.id))

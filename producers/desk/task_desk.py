@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
-from functools import partial
 from typing import Any, NamedTuple
 
 from pydantic import JsonValue
@@ -109,13 +108,9 @@ class TaskDesk(Acting):
 
     def _bounded(self, targets: Sequence[Target | str] | SlabSource) -> Sequence[Target | str] | SlabSource:
         """Return an audience that ends with InvalidInput beyond the app's policy."""
-        app = self.principal.app
-        if not app:
-            return targets
-        policy = self._book.policy(app)
         if isinstance(targets, SlabSource):
-            return _Bounded(targets, partial(policy.check_size, app))
-        policy.check_size(app, len(targets))
+            return _Bounded(targets, lambda count: self._check(audience=count))
+        self._check(audience=len(targets))
         return targets
 
     # ------------------------------------------------------------------------------ tasks
@@ -150,7 +145,7 @@ class TaskDesk(Acting):
         """Change a task's message, then its controls. Return the task, and the edit of its message."""
         inside = self._own(id_).id
         if changes is not None:
-            self._check_change(changes)
+            self._check(tier=changes.tier, weight=changes.weight)
         edit = None if message is None else self._client.edit_message(inside, message)
         if changes is not None:
             plan = self._client.plan_many(TaskFilter(ids=(inside,)), changes)
@@ -213,16 +208,12 @@ class TaskDesk(Acting):
     def _plan(self, tasks: TaskFilter, changes: Changes) -> Plan:
         if tasks.names_all:  # before it is clipped: an app's key would change all tasks of the app
             raise InvalidInput("The filter is empty, so it would select all tasks.", "Give it ids, a tier or a state.")
-        self._check_change(changes)
+        self._check(tier=changes.tier, weight=changes.weight)
         ids = tuple(task.id for task in self._all_own(tasks.ids, self._connection.known_tasks.tasks))
         clipped = replace(tasks, ids=ids, app=self._app(tasks.app), id_prefix=self._prefix(tasks.id_prefix) or None)
         plan = self._client.plan_many(clipped, changes)
         prefix = tasks.id_prefix or ""
         return replace(plan, steps=tuple(s for s in plan.steps if self._ids.shown(s.task.id).startswith(prefix)))
-
-    def _check_change(self, changes: Changes) -> None:
-        if app := self.principal.app:
-            self._book.policy(app).check_change(app, changes.tier, changes.weight)
 
     def _situation(self) -> Situation:
         client = self._client
