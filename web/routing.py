@@ -2,13 +2,15 @@
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from itertools import islice
+from typing import Any, NamedTuple, TypeVar
 
 from dispatcher.access.actions import ACTIONS
 from producers.desk.front_door import Desks
 
 JSON_BYTES = 1 << 20
 """The largest body of most routes."""
+T = TypeVar("T")
 
 
 class Call(NamedTuple):
@@ -32,6 +34,12 @@ class Answer(NamedTuple):
     """Anything that msgspec encodes as JSON."""
     status: int = 200
     headers: Mapping[str, str] = {}
+
+
+def rows(items: Iterable[T], row_of: Callable[[T], Mapping[str, Any]], limit: int | None = None) -> Answer:
+    """Return the first items as a list, and whether there are more. limit: None for all."""
+    items = iter(items)
+    return Answer({"rows": list(map(row_of, islice(items, limit))), "more": next(items, None) is not None})
 
 
 class Stream(NamedTuple):

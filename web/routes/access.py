@@ -5,9 +5,10 @@ from typing import Annotated
 from msgspec import Meta
 
 from fairlane.figures.audit_rows import audit_fields
-from fairlane.figures.rows import key_fields
-from web.routes.inputs import Input, Page, first
-from web.routing import Answer, Call, Route
+from fairlane.figures.rows import picked
+from producers.control.access_control import KeyState
+from web.routes.inputs import Input, Page
+from web.routing import Answer, Call, Route, rows
 
 
 class NewKey(Input):
@@ -29,15 +30,14 @@ class AuditPage(Page):
 
 
 def list_keys(call: Call) -> Answer:
-    keys = call.desks.service.client("keys.list").access.keys(call.query.app)
-    return Answer({"rows": [key_fields(state) for state in keys], "more": False})
+    return rows(call.desks.service.client("keys.list").access.keys(call.query.app), KeyState._asdict)
 
 
 def create_key(call: Call) -> Answer:
     access = call.desks.service.client("keys.create").access
     new = access.create(call.body.app, call.body.scopes, call.body.ends_in_s)
-    document = {"key": new.token, "id": new.id, "app": new.key.app, "scopes": sorted(new.key.scopes)}
-    return Answer({**document, "ends_ms": new.key.ends_ms}, 201)
+    made = picked(new.key, ("app", "scopes", "ends_ms"))
+    return Answer({"key": new.token, "id": new.id, **made, "scopes": sorted(new.key.scopes)}, 201)
 
 
 def revoke_key(call: Call) -> Answer:
@@ -46,9 +46,9 @@ def revoke_key(call: Call) -> Answer:
 
 
 def list_audit(call: Call) -> Answer:
-    entries = call.desks.service.client("audit.list").audit(call.query.limit + 1, call.query.app)
-    found, more = first(entries, call.query.limit)
-    return Answer({"rows": [audit_fields(entry) for entry in found], "more": more})
+    asked: AuditPage = call.query
+    entries = call.desks.service.client("audit.list").audit(asked.limit + 1, asked.app)
+    return rows(entries, audit_fields, asked.limit)
 
 
 ROUTES = (

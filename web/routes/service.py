@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import asdict
+from functools import partial
 from typing import Annotated, ClassVar
 
 import msgspec
@@ -18,7 +19,7 @@ from fairlane.figures.signals import ServiceState, SignalMeter
 from fairlane.figures.usage import app_usage, channels
 from producers.control.service_controls import ServiceControls
 from web.routes.inputs import Input
-from web.routing import Answer, Call, Route
+from web.routing import Answer, Call, Route, rows
 
 Count = Annotated[int, Meta(ge=0, le=MAX_TARGETS)]
 
@@ -151,7 +152,7 @@ def set_app(call: Call) -> Answer:
 
 def list_workers(call: Call) -> Answer:
     now_ms, beats = int(time.time() * 1000), call.desks.service.client("workers.list").workers()
-    return Answer({"rows": [worker_fields(beat, now_ms) for beat in beats if beat.state != "stopped"], "more": False})
+    return rows((beat for beat in beats if beat.state != "stopped"), partial(worker_fields, now_ms=now_ms))
 
 
 def show_signals(call: Call) -> Answer:
