@@ -18,14 +18,13 @@ from dispatcher.model.errors import FairlaneError
 from producers.desk.access_book import UnknownKey
 from producers.desk.front_door import FrontDoor
 from producers.desk.guard import check_right
-from producers.files.lines import Feed
 from web import problems
 from web.bodies import Room, parse_json, parse_query, read_body
 from web.encoding import NDJSON, encoded
 from web.health import STOPPING
 from web.metrics import ApiFigures
 from web.problems import ProblemError
-from web.routing import Answer, Call, Route, Stream
+from web.routing import Call, Route, Stream
 from web.streams import send_stream
 from web.uploads import UPLOADS
 
@@ -117,28 +116,27 @@ class Handlers:
             request[_ACTION] = route.action
             principal = await self._principal(_token(request))
             check_right(principal, route.action)
-            query: Any = parse_query(
-                request.query, [name for name, _ in request.query.items()], route.query or _NoQuery
-            )
+            query: Any = parse_query(request.query.items(), route.query or _NoQuery)
+            upload = route.upload if request.content_type == NDJSON else None
 
-            if route.upload is not None and request.content_type == NDJSON:
-                return await self._upload(request, principal, route.upload)
+            def answer(body: Any) -> Any:
+                desks = self._door.desks(principal, request[_ID])
+                return (upload or route.handle)(Call(desks, request.match_info, query, body, request.headers))
 
-            def answer(body: bytearray) -> web.Response | Stream:
-                given: Any = None
+            def answer_whole(body: bytearray) -> web.Response | Stream:
                 if route.body is None:
                     self._door.take_request(principal)
-                else:
-                    given = parse_json(body, route.body)
-                desks = self._door.desks(principal, request[_ID])
-                made = route.handle(Call(desks, request.match_info, query, given, request.headers))
+                made = answer(None if route.body is None else parse_json(body, route.body))
                 return made if isinstance(made, Stream) else encoded(made, request.headers.get("Accept", ""))
 
+            if route.body is not None:
+                await self._in_thread(principal, self._door.take_request, principal)
+            if upload is not None:
+                return encoded(await request.app[UPLOADS].receive(request, answer), "")
             with self._room.for_body() as body:
                 if route.body is not None:
-                    await self._in_thread(principal, self._door.take_request, principal)
                     await read_body(request, route.max_bytes, self._room, body)
-                answered = await self._in_thread(principal, answer, body)
+                answered = await self._in_thread(principal, answer_whole, body)
             if isinstance(answered, Stream):
                 headers = {**problems.HEADERS, problems.REQUEST_ID: request[_ID]}
                 return await send_stream(request, answered, headers, lambda: self._door.principal(_token(request)))
@@ -156,17 +154,6 @@ class Handlers:
                 if unknown.age_s < time.monotonic() - came_s:
                     raise
             await asyncio.sleep(_LOOK_S)
-
-    async def _upload(
-        self, request: web.Request, principal: Principal, upload: Callable[[Call], Answer]
-    ) -> web.Response:
-        await self._in_thread(principal, self._door.take_request, principal)
-        desks = self._door.desks(principal, request[_ID])
-
-        def answer(body: Feed) -> Answer:
-            return upload(Call(desks, request.match_info, None, body, request.headers))
-
-        return encoded(await request.app[UPLOADS].receive(request, answer), "")
 
     async def _in_thread(self, principal: Principal, function: Callable[[A], R], argument: A) -> R:
         async with self._places[principal.app]:

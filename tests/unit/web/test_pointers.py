@@ -56,7 +56,7 @@ def test_wrong_body_is_the_whole_document() -> None:
 
 def test_field_of_a_query_is_named() -> None:
     with pytest.raises(InvalidInput) as refused:
-        parse_query({"limit": "0"}, ["limit"], TaskPage)
+        parse_query([("limit", "0")], TaskPage)
     assert [error["pointer"] for error in problem_of(refused.value, "r1")["errors"]] == ["/limit"]
 
 
