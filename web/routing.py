@@ -71,7 +71,7 @@ class Route:
     is_idempotent: bool = False
     """Whether the header Idempotency-Key counts, and a repetition is answered with 200."""
     name: str = ""
-    """Its name in OpenAPI and in `web/openapi/answers.py`, where its action has several routes. Empty: the action's."""
+    """Its name in OpenAPI, where its action has several routes. Empty: the action's."""
 
     @property
     def placeholders(self) -> list[str]:

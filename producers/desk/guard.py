@@ -2,29 +2,16 @@
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
-from dispatcher.access.actions import ACTIONS, Action
+from dispatcher.access.actions import ACTIONS
 from dispatcher.access.principal import Principal
 from dispatcher.model.errors import FairlaneError, Forbidden
+from producers.desk.acting import Acting
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-class Guarded(Protocol):
-    """An object that acts for a principal."""
-
-    principal: Principal
-
-    def check_age(self, action: Action) -> None:
-        """Raise NotReady if too little is known of keys and policies for this action."""
-
-    def reword(self, error: FairlaneError) -> None:
-        """Put the ids of tasks into an error's texts as the principal knows them."""
-
-
-D = TypeVar("D", bound=Guarded)
+D = TypeVar("D", bound=Acting)
 
 
 def action(name: str) -> Callable[[Callable[Concatenate[D, P], R]], Callable[Concatenate[D, P], R]]:

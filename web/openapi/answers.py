@@ -118,7 +118,6 @@ def object_of(name: str, **fields: Any) -> Any:
 
 _list: Any = list
 _dict: Any = dict
-_EVENT = fields_of("TaskEvent", TaskView, EVENT_FIELDS)
 _CAUSE = fields_of("Cause", CauseShare, ["cause"], seconds=float, part=float, meaning=str, advice=str)
 _MOVED = fields_of("MovedTask", FinishChange, MOVED_FIELDS, id=str)
 _PLANNED = object_of("PlannedChange", id=str, changes=dict[str, tuple[str, str]])
@@ -145,8 +144,7 @@ ANSWERS: Mapping[str, Any] = {
     "tasks.failures": (
         rows_of("Failure", TargetRecord, FAILURE_FIELDS), rows_of("Reason", ReasonGroup, REASON_FIELDS)
     ),
-    "tasks.events": _EVENT,
-    "events": _EVENT,
+    "tasks.events": fields_of("TaskEvent", TaskView, EVENT_FIELDS),
     "tasks.outcomes": rows_of("Outcome", TargetRecord, OUTCOME_FIELDS),
     "tasks.change": (
         fields_of("ChangedTasks", BulkResult, BULK_FIELDS),

@@ -72,7 +72,7 @@ def document(routes: Iterable[Route] = ROUTES) -> dict[str, Any]:
 
 # ------------------------------------------------------------- operations
 def _answers(route: Route) -> tuple[Any, ...]:
-    answer = ANSWERS[route.name or route.action]
+    answer = ANSWERS[route.action]
     return answer if isinstance(answer, tuple) else (answer,)
 
 

@@ -1,7 +1,5 @@
 """Inputs that routes share: pages, filters, times."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime
 from typing import Annotated
 
@@ -47,12 +45,3 @@ def moment(text: str | None, name: str) -> datetime | None:
         return text if text is None else datetime.fromisoformat(text)
     except ValueError:
         raise InvalidInput(f"{name}: is {text!r}; it must be a time such as 2026-01-31T08:00:00Z.") from None
-
-
-@contextmanager
-def inside(field: str) -> Iterator[None]:
-    """Name fields that the block refuses as those of an object in the body."""
-    try:
-        yield
-    except InvalidInput as error:
-        raise InvalidInput(f"{field}.{error.cause}", error.next_step) from None

@@ -26,7 +26,7 @@ from fairlane.figures.why_rows import why_fields
 from producers.control.task_changes import Changes, TaskFilter
 from producers.submit.cutter import SlabSource
 from producers.submit.intake import AudienceRules
-from web.routes.inputs import Input, Limit, Page, TaskSelection, inside
+from web.routes.inputs import Input, Limit, Page, TaskSelection
 from web.routes.ndjson import TargetIn, TaskLines
 from web.routing import Answer, Call, Route, rows
 
@@ -76,9 +76,8 @@ class TaskIn(Input):
     @property
     def task(self) -> dict[str, Any]:
         """The fields of its PushTask."""
-        mine = ("targets", "allow_empty", "first", "duplicates", "samples")
-        fields = {name: getattr(self, name) for name in self.__struct_fields__ if name not in mine}
-        return {name: value for name, value in fields.items() if value is not UNSET}
+        given = {name: getattr(self, name, UNSET) for name in PushTask.model_fields}
+        return {name: value for name, value in given.items() if value is not UNSET}
 
     @property
     def rules(self) -> AudienceRules:
@@ -243,8 +242,10 @@ def outcomes(call: Call) -> Answer:
 
 def change_many(call: Call) -> Answer:
     given: ManyChanges = call.body
-    with inside("filter"):
+    try:
         tasks = TaskFilter(**msgspec.structs.asdict(given.filter))
+    except InvalidInput as error:
+        raise InvalidInput(f"filter.{error.cause}", error.next_step) from None
     changes = given.changes()
     desk = call.desks.tasks
     if not given.dry_run:
