@@ -116,12 +116,13 @@ class Connection(RequestHandler):
         if request.writer.output_size > 0:
             raise ConnectionError("The answer has begun.")
         id_, reason = problems.new_id(), (message or "").partition(":")[0]
-        document = problems.problem(problems.UNREADABLE, id_, f"The request is no HTTP as it is served here: {reason}.")
-        if status != document["status"]:
+        detail = f"The request is no HTTP as it is served here: {reason}."
+        problem = problems.ProblemError(problems.UNREADABLE, detail)
+        if status != problem.kind.status:
             _log.error("request %s failed outside of its route", id_, exc_info=exc)
-            document = problems.internal(id_)
-        self._figures.note("none", document["status"], 0.0)
-        response = problems.response(document)
+            problem = problems.ProblemError(problems.INTERNAL, "The request failed.")
+        self._figures.note("none", problem.kind.status, 0.0)
+        response = problem.response(id_)
         response.force_close()
         return response
 

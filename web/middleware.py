@@ -11,10 +11,8 @@ from typing import Any, TypeVar
 import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
-from aiohttp.web_protocol import RequestPayloadError
 
 from dispatcher.access.principal import Principal
-from dispatcher.model.errors import FairlaneError
 from producers.desk.access_book import UnknownKey
 from producers.desk.front_door import FrontDoor
 from producers.desk.guard import check_right
@@ -48,7 +46,12 @@ async def answer_with_problems(request: web.Request, handler: Handler) -> web.St
     figures, began_s = request.app[FIGURES], time.monotonic()
     figures.in_flight += 1
     try:
-        response = await _answered(request, handler, id_)
+        response = await handler(request)
+    except Exception as error:
+        problem = problems.problem_of(error)
+        if problem.kind is problems.INTERNAL:
+            _log.exception("request %s failed: %s %.200r", id_, request.method, request.raw_path)
+        response = problem.response(id_)
     finally:
         figures.in_flight -= 1
     figures.note(request.get(_ACTION, "none"), response.status, time.monotonic() - began_s)
@@ -57,23 +60,6 @@ async def answer_with_problems(request: web.Request, handler: Handler) -> web.St
         if response.status in _CLOSING or request.app[STOPPING].is_set():
             response.force_close()
     return response
-
-
-async def _answered(request: web.Request, handler: Handler, id_: str) -> web.StreamResponse:
-    try:
-        return await handler(request)
-    except FairlaneError as error:
-        return problems.response(problems.problem_of(error, id_), problems.headers_of(error))
-    except ProblemError as error:
-        return problems.response(problems.problem(error.kind, id_, error.detail, error.next_step), error.headers)
-    except web.HTTPException as error:  # of the router: 404, 405
-        headers = {"Allow": error.headers["Allow"]} if "Allow" in error.headers else {}
-        return problems.response(problems.problem(problems.of_status(error.status), id_, error.reason), headers)
-    except (ConnectionError, RequestPayloadError):
-        return problems.response(problems.problem(problems.UNREADABLE, id_, "The body broke off, or is no HTTP."))
-    except Exception:
-        _log.exception("request %s failed: %s %.200r", id_, request.method, request.raw_path)
-        return problems.response(problems.internal(id_))
 
 
 def only_hosts(names: frozenset[str]) -> Middleware:

@@ -12,7 +12,7 @@ import pytest
 from dispatcher.access.actions import ACTIONS
 from scripts.api_changes import breaking
 from web.openapi.document import OPEN_ROUTES, document, kinds
-from web.problems import problem
+from web.problems import ProblemError
 from web.routes import ROUTES
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference"
@@ -63,7 +63,7 @@ def test_fields_are_described_by_the_docstrings_under_them() -> None:
 def test_type_of_every_problem_is_a_heading_of_the_reference() -> None:
     headings = set(re.findall(r"^## (.+)$", (REFERENCE / "problems.md").read_text("utf-8"), re.MULTILINE))
     for kind in kinds():
-        page, _, anchor = problem(kind, "r1", "")["type"].partition("#")
+        page, _, anchor = ProblemError(kind, "").document("r1")["type"].partition("#")
         assert page == "/docs/reference/problems.md"
         assert anchor in headings
 
