@@ -95,7 +95,7 @@ class Tasks(msgspec.Struct, kw_only=True):
     """Live tasks that there are; null if that is not known."""
 
 
-def fields_of(name: str, like: type, fields: Sequence[str] | None = None, **more: Any) -> Any:
+def fields_of(name: str, like: type = object, fields: Sequence[str] | None = None, **more: Any) -> Any:
     """Return the type of objects with fields of another type (all, or these), and with more.
 
     Their descriptions are those of `like`.
@@ -111,17 +111,12 @@ def rows_of(name: str, like: type, fields: Sequence[str] | None = None, **more: 
     return rows[fields_of(name, like, fields, **more)]
 
 
-def object_of(name: str, **fields: Any) -> Any:
-    """Return the type of objects with these fields."""
-    return msgspec.defstruct(name, list(fields.items()), kw_only=True)
-
-
 _list: Any = list
 _dict: Any = dict
 _CAUSE = fields_of("Cause", CauseShare, ["cause"], seconds=float, part=float, meaning=str, advice=str)
 _MOVED = fields_of("MovedTask", FinishChange, MOVED_FIELDS, id=str)
-_PLANNED = object_of("PlannedChange", id=str, changes=dict[str, tuple[str, str]])
-_SERVICE = object_of("Service", capacity=int, capacity_burst=int, tiers=dict[str, float], sharing=str)
+_PLANNED = fields_of("PlannedChange", id=str, changes=dict[str, tuple[str, str]])
+_SERVICE = fields_of("Service", capacity=int, capacity_burst=int, tiers=dict[str, float], sharing=str)
 _CHANNEL = fields_of("Channel", ChannelUsage)
 _APP = fields_of("App", AppUsage, policy=fields_of("AppPolicy", AppPolicy))
 
@@ -148,19 +143,19 @@ ANSWERS: Mapping[str, Any] = {
     "tasks.outcomes": rows_of("Outcome", TargetRecord, OUTCOME_FIELDS),
     "tasks.change": (
         fields_of("ChangedTasks", BulkResult, BULK_FIELDS),
-        object_of(
+        fields_of(
             "PlannedChanges",
             changes=_list[_PLANNED], refused=dict[str, str], affected=_list[_MOVED], affects_others=bool,
         ),
     ),
     "letters.list": rows_of("LetterGroup", ReasonGroup, GROUP_FIELDS),
-    "letters.replay": object_of("Replays", replays=_list[fields_of("Replay", Replay)]),
-    "letters.drop": object_of("Dropped", dropped=int),
+    "letters.replay": fields_of("Replays", replays=_list[fields_of("Replay", Replay)]),
+    "letters.drop": fields_of("Dropped", dropped=int),
     "invalid.list": rows_of("InvalidTarget", TargetRecord, INVALID_FIELDS),
     "service.show": _SERVICE,
     "service.set": _SERVICE,
     "channel.show": _CHANNEL,
-    "channel.set": (_CHANNEL, object_of("AppOnChannel", channel=str, app=str)),
+    "channel.set": (_CHANNEL, fields_of("AppOnChannel", channel=str, app=str)),
     "app.show": _APP,
     "app.set": _APP,
     "workers.list": rows_of(
@@ -174,7 +169,7 @@ ANSWERS: Mapping[str, Any] = {
     ),
     "keys.list": rows_of("Key", KeyState),
     "keys.create": fields_of("CreatedKey", AccessKey, ["app", "ends_ms"], key=str, id=str, scopes=list[str]),
-    "keys.revoke": object_of("RevokedKey", id=str, revoked_ms=int),
+    "keys.revoke": fields_of("RevokedKey", id=str, revoked_ms=int),
     "audit.list": rows_of("AuditEntry", AuditEntry),
 }  # fmt: skip
 """The type of a route's document, or a tuple of several, by the route's action."""

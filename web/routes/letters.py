@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta
 
@@ -26,7 +26,7 @@ class Which(Input):
 
     def chosen(self) -> TargetFilter:
         """Return the filter."""
-        times = {name: moment(getattr(self, name), name) for name in ("since", "until")}
+        times: dict[str, Any] = {name: moment(getattr(self, name), name) for name in ("since", "until")}
         return TargetFilter(**picked(self, ("task", "app", "channel", "error")), **times)
 
 
