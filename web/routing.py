@@ -79,12 +79,8 @@ class Route:
         return [part[1:-1] for part in self.path.split("/") if part.startswith("{")]
 
 
-def checked(routes: Iterable[Route]) -> tuple[Route, ...]:
+def checked(routes: tuple[Route, ...]) -> tuple[Route, ...]:
     """Return the routes. Raises LookupError for a route whose action is not in the table, or an action without one."""
-    routes = tuple(routes)
-    named = {route.action for route in routes}
-    if unknown := named - ACTIONS.keys():
-        raise LookupError(f"Routes name actions that are not in the table: {sorted(unknown)}.")
-    if missing := ACTIONS.keys() - named:
-        raise LookupError(f"Actions have no route: {sorted(missing)}.")
+    if odd := {route.action for route in routes} ^ ACTIONS.keys():
+        raise LookupError(f"Actions of routes and of the table differ: {sorted(odd)}.")
     return routes

@@ -4,6 +4,7 @@ import copy
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from scripts.api_changes import breaking
 from web.openapi.document import OPEN_ROUTES, document, kinds
 from web.problems import ProblemError
 from web.routes import ROUTES
+from web.routing import checked
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference"
 API: dict[str, Any] = json.loads(json.dumps(document()))
@@ -40,6 +42,12 @@ def test_every_route_is_in_the_document_with_its_scope() -> None:
     assert {place: call["security"][0]["key"][0] for place, call in CALLS.items() if call["security"]} == keyed
     opened = {(route.path, route.method.lower()) for route in OPEN_ROUTES}
     assert opened == {place for place, call in CALLS.items() if not call["security"]}
+
+
+def test_routes_without_an_action_and_actions_without_a_route_are_refused() -> None:
+    for odd, named in ((ROUTES[1:], ROUTES[0].action), ((*ROUTES, replace(ROUTES[0], action="tasks.steal")), "steal")):
+        with pytest.raises(LookupError, match=named):
+            checked(odd)
 
 
 def test_names_of_calls_and_schemas_are_short_and_used_once() -> None:
