@@ -5,11 +5,12 @@ import re
 from typing import Any
 
 from dispatcher.access.principal import Scope
+from scripts.api_document import document, kinds
 from scripts.tables import table
-from web.openapi.document import document, kinds
 
 _HTTP = """How to use it, with `curl` from the first key to the audit: [HTTP API](../how-to/http.md). The same for \
-programs: [openapi.json](openapi.json), which the server has at `/openapi.json`. Errors: [problems](problems.md).
+programs: [openapi.json](../../web/openapi.json), which the server has at `/openapi.json`. Errors: \
+[problems](problems.md).
 
 Every request has the header `Authorization: Bearer flk_…`. A key has scopes, and belongs to one app or to all. \
 Every answer has the header `X-Request-Id`, which the audit and the server's log name. Times are wall times in ms, \

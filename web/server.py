@@ -15,7 +15,6 @@ from web import health, middleware
 from web.connections import accept
 from web.listening import ServerSettings
 from web.metrics import ApiFigures
-from web.openapi.document import OPEN_ROUTES
 from web.routes import ROUTES
 from web.routing import checked
 from web.uploads import UPLOADS, Uploads
@@ -38,7 +37,7 @@ def application(door: FrontDoor, threads: Executor, hosts: frozenset[str], figur
         handler = handlers.handler_of(route)
         for method in ("GET", "HEAD") if route.method == "GET" else (route.method,):
             app.router.add_route(method, route.path, handler, expect_handler=middleware.wait_to_expect)
-    app.router.add_routes(OPEN_ROUTES)
+    app.router.add_routes(health.ROUTES)
     return app
 
 

@@ -12,14 +12,17 @@ import pytest
 
 from dispatcher.access.actions import ACTIONS
 from scripts.api_changes import breaking
-from web.openapi.document import OPEN_ROUTES, document, kinds
+from scripts.api_document import document, kinds
+from tests.unit.web.stub_server import served
+from web.health import ROUTES as OPEN_ROUTES
 from web.problems import ProblemError
 from web.routes import ROUTES
 from web.routing import checked
 
-REFERENCE = Path(__file__).parents[3] / "docs" / "reference"
+ROOT = Path(__file__).parents[3]
+REFERENCE = ROOT / "docs" / "reference"
 API: dict[str, Any] = json.loads(json.dumps(document()))
-CHECKED_IN = json.loads((REFERENCE / "openapi.json").read_text(encoding="utf-8"))
+CHECKED_IN = json.loads((ROOT / "web" / "openapi.json").read_text(encoding="utf-8"))
 CALLS = {(path, method): call for path, calls in API["paths"].items() for method, call in calls.items()}
 SCHEMAS = API["components"]["schemas"]
 
@@ -30,6 +33,13 @@ def test_nothing_is_removed_and_nothing_is_newly_required() -> None:
 
 def test_checked_in_document_is_up_to_date() -> None:
     assert CHECKED_IN == API, "run `python scripts/reference.py`"
+
+
+async def test_server_sends_the_checked_in_document_without_a_key() -> None:
+    async with served() as server:
+        reply = await server.ask("GET /openapi.json", headers="Host: localhost\r\n")
+    assert (reply.status, reply.headers["content-type"]) == (200, "application/json")
+    assert reply.document == CHECKED_IN
 
 
 def test_document_is_valid() -> None:

@@ -3,21 +3,19 @@
 import ast
 import inspect
 import sys
-from asyncio import get_running_loop
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from itertools import pairwise
 from typing import Any, get_origin, get_type_hints
 
 import msgspec
-from aiohttp import web
 from aiohttp.web_routedef import RouteDef
 
 from dispatcher.access.actions import ACTIONS
 from fairlane import __version__
+from scripts.api_answers import ANSWERS, Problem
 from web import health, problems
 from web.encoding import CSV, JSON, NDJSON
-from web.openapi.answers import ANSWERS, Problem
 from web.problems import CONTENT_TYPE, KINDS, Kind, of_status
 from web.routes import ROUTES
 from web.routing import Route, Stream
@@ -56,7 +54,7 @@ def document(routes: Iterable[Route] = ROUTES) -> dict[str, Any]:
     for route in routes:
         query = components.pop(_name(schemas[route.query]), {}) if route.query else {}
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas, query)
-    for opened in OPEN_ROUTES:
+    for opened in health.ROUTES:
         paths[opened.path] = {opened.method.lower(): _open_operation(opened)}
     return {
         "openapi": "3.1.0",
@@ -188,19 +186,3 @@ def _bodies(module: str) -> dict[str, list[ast.stmt]]:
     except (OSError, TypeError):
         return {}
     return {node.name: node.body for node in tree.body if isinstance(node, ast.ClassDef)}
-
-
-# ------------------------------------------------------------- its route
-@cache
-def _encoded() -> bytes:
-    return msgspec.json.encode(document())
-
-
-async def openapi(_: web.Request) -> web.Response:
-    """This document."""
-    body = await get_running_loop().run_in_executor(None, _encoded)
-    return web.Response(body=body, content_type="application/json")
-
-
-OPEN_ROUTES = (*health.ROUTES, web.get("/openapi.json", openapi))
-"""The routes that need no key."""
