@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
@@ -103,7 +104,7 @@ def _operation(route: Route, schemas: Schemas, query: Mapping[str, Any]) -> dict
 
 
 def _parameters(route: Route, query: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    for name in route.placeholders:
+    for name in re.findall(r"{(\w+)}", route.path):
         yield {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
     for name, schema in query.get("properties", {}).items():
         known = {**schema, **schema.get("anyOf", [{}])[0]}  # of `TYPE | None`, the type

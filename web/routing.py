@@ -73,11 +73,6 @@ class Route:
     name: str = ""
     """Its name in OpenAPI, where its action has several routes. Empty: the action's."""
 
-    @property
-    def placeholders(self) -> list[str]:
-        """The names in its path."""
-        return [part[1:-1] for part in self.path.split("/") if part.startswith("{")]
-
 
 def checked(routes: tuple[Route, ...]) -> tuple[Route, ...]:
     """Return the routes. Raises LookupError for a route whose action is not in the table, or an action without one."""
