@@ -81,12 +81,13 @@ class ProblemError(Exception):
     def document(self, request: str) -> dict[str, Any]:
         """Return the document of the problem. request: the id of the request."""
         report = f"Report it with the request_id {request}." if self.kind is INTERNAL else ""
+        steps = [self.next_step or report, *getattr(self, "__notes__", ())]  # a note names the task to go on with
         return {
             "type": f"{PAGE}#{self.kind.name}",
             "title": self.kind.title,
             "status": self.kind.status,
             "detail": self.detail,
-            "next_step": self.next_step or report,
+            "next_step": " ".join(steps).strip(),
             "errors": _errors(self.detail) if self.kind.status in (400, 422) else [],
             "request_id": request,
         }

@@ -34,7 +34,7 @@ _FREE_BYTES: Final = 1 << 20
 _CHUNKS: Final = 4
 """Chunks of a body between the event loop and the thread, of up to half a megabyte each."""
 _GZIP: Final = 16 + zlib.MAX_WBITS
-_AGAIN: Final = "Send the same again, with the same id: it goes on from what is stored."
+_AGAIN: Final = "Send the same again."
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 

@@ -63,7 +63,7 @@ class Control(msgspec.Struct, frozen=True):
 
     def record(self, task: str, at_ms: int, caller: Caller = NOBODY) -> ControlChange:
         """Return the record for the control topic."""
-        return ControlChange(FORMAT, task, self.name, self.text, at_ms, *caller)
+        return ControlChange(FORMAT, task, self.name, self.text, at_ms, caller.by, caller.request)
 
     @property
     def end(self) -> str:

@@ -49,9 +49,11 @@ class Acting:
         """Raise NotReady if too little is known of keys and policies for this action."""
         self._book.check_age(CHANGES_S if action.is_change else READS_S)
 
-    def reword(self, error: FairlaneError) -> None:
-        """Put the ids of tasks into an error's texts as the principal knows them."""
-        error.cause, error.next_step = self._worded(error.cause), self._worded(error.next_step)
+    def reword(self, error: Exception) -> None:
+        """Put the ids of tasks into an error's texts and notes as the principal knows them."""
+        error.__notes__ = list(map(self._worded, getattr(error, "__notes__", ())))
+        if isinstance(error, FairlaneError):
+            error.cause, error.next_step = self._worded(error.cause), self._worded(error.next_step)
 
     def _worded(self, text: str) -> str:
         return self._ids.in_text(text, self._named)

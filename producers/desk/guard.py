@@ -6,7 +6,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from dispatcher.access.actions import ACTIONS
 from dispatcher.access.principal import Principal
-from dispatcher.model.errors import FairlaneError, Forbidden
+from dispatcher.model.errors import Forbidden
 from producers.desk.acting import Acting
 
 P = ParamSpec("P")
@@ -25,7 +25,7 @@ def action(name: str) -> Callable[[Callable[Concatenate[D, P], R]], Callable[Con
             desk.check_age(rights)
             try:
                 return method(desk, *args, **kwargs)
-            except FairlaneError as error:
+            except Exception as error:
                 desk.reword(error)
                 raise
 
@@ -42,5 +42,5 @@ def check_right(principal: Principal, name: str) -> None:
         has = ", ".join(sorted(principal.scopes))
         raise Forbidden(
             f"This needs the scope {rights.scope}; the {principal.kind} {principal.name} has {has}.",
-            "Use a key that has it: `fairlane key create`.",
+            "Use a key that has it. An operator makes keys: `fairlane key create`.",
         )

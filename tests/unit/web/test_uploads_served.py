@@ -35,6 +35,7 @@ class Door(StubDoor):
             self.ends.append(sum(len(slab.items) for slab in targets.slabs(1)))
         except BaseException as error:
             self.ends.append(error)
+            error.add_note("It is called t.")
             raise
         result = SubmitResult(
             task="t", accepted=int(str(self.ends[-1])), refused=0, refusals=(), envelopes=0, resumed_from=0,
@@ -131,7 +132,7 @@ async def test_slow_upload_is_ended_with_408(monkeypatch: pytest.MonkeyPatch) ->
     async with served(door) as server:
         reply = await (await begun(server, BODY)).answer()
         assert (reply.status, "retry-after" in reply.headers) == (408, True)
-        assert "goes on from what is stored" in reply.document["next_step"]
+        assert reply.document["next_step"] == "Send the same again. It is called t."
     assert len(door.ends) == 1
     assert not isinstance(door.ends[0], int)
 

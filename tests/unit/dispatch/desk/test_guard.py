@@ -84,7 +84,8 @@ class Desk(Acting):
         if self.age_s > (CHANGES_S if action.is_change else READS_S):
             raise NotReady("Too old.")
 
-    def reword(self, error: FairlaneError) -> None:
+    def reword(self, error: Exception) -> None:
+        assert isinstance(error, FairlaneError)
         error.cause = error.cause.replace("shop--", "")
 
     @action("tasks.set")
