@@ -1,7 +1,8 @@
 """Figures of one process of the HTTP API, for Prometheus. Labels are actions and statuses, never a key or an app."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from math import nan
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -15,7 +16,11 @@ _BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.
 class ApiFigures:
     """Counts of one process. Its event loop writes them, any thread may read them."""
 
-    def __init__(self) -> None:
+    def __init__(self, access_age_s: Callable[[], float] = lambda: nan) -> None:
+        self.access_age_s = access_age_s
+        """Age of what the process knows of keys and policies; `inf` if it knows nothing."""
+        self.free_uploads = 0
+        """Uploads that it still takes."""
         self.in_flight = 0
         """Requests without an answer so far."""
         self.connections = 0
@@ -48,3 +53,6 @@ class ApiCollector(Collector):
         )
         yield GaugeMetricFamily("fairlane_api_in_flight", "Requests without an answer so far", figures.in_flight)
         yield GaugeMetricFamily("fairlane_api_connections", "Open connections of the API", figures.connections)
+        yield GaugeMetricFamily("fairlane_api_free_uploads", "Uploads that are still taken", figures.free_uploads)
+        age_s = figures.access_age_s()
+        yield GaugeMetricFamily("fairlane_api_access_age_seconds", "Age of the keys and policies known", age_s)

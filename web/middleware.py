@@ -118,7 +118,7 @@ class Handlers:
             if route.body is not None:
                 await self._in_thread(principal, self._door.take_request, principal)
             if upload is not None:
-                return encoded(await request.app[UPLOADS].receive(request, answer), "")
+                return encoded(await request.app[UPLOADS].receive(request, principal.app, answer), "")
             with self._room.for_body() as body:
                 if route.body is not None:
                     await read_body(request, route.max_bytes, self._room, body)

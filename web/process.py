@@ -75,8 +75,8 @@ def check_parser() -> None:
 
 def _run(settings: Settings, server: ServerSettings, listener: socket.socket, number: int, stop: StopSignal) -> None:
     allow_open_files()
-    figures = ApiFigures()
     with FrontDoor(settings) as door:
+        figures = ApiFigures(lambda: door.book.age_s)
         metrics = _metrics(server, number, figures)
         asyncio.run(serve(server, listener, door, figures, stop))
         exit_within(EXIT_WITHIN_S, 0)  # threads may wait for servers that do not answer

@@ -31,7 +31,7 @@ def application(door: FrontDoor, threads: Executor, hosts: frozenset[str], figur
     """Return the application. Raises LookupError if a route has no action."""
     app = web.Application(middlewares=[middleware.answer_with_problems, middleware.only_hosts(hosts)])
     app[health.DOOR], app[health.STOPPING], app[middleware.FIGURES] = door, asyncio.Event(), figures
-    app[UPLOADS] = Uploads(threads, app[health.STOPPING])
+    app[UPLOADS] = Uploads(threads, app[health.STOPPING], figures)
     handlers = middleware.Handlers(door, threads)
     for route in checked(ROUTES):
         handler = handlers.handler_of(route)

@@ -20,5 +20,6 @@ async def test_requests_are_counted_by_action_and_status_and_timed() -> None:
         'fairlane_api_requests_total{action="none",status="400"} 1.0',
         'fairlane_api_request_seconds_count{action="tasks.list"} 2.0',
         "fairlane_api_in_flight 0.0",
+        "fairlane_api_free_uploads 8.0",
     ):
         assert line in text
