@@ -33,7 +33,7 @@ from fairlane.worker.report.metrics import CallTimes, EngineCollector, FlowColle
 from scripts import http_reference
 from scripts.api_changes import breaking
 from scripts.tables import table
-from web.metrics import ApiCollector, ApiFigures
+from web.metrics import ApiFigures
 
 ROOT = Path(__file__).resolve().parents[1]
 OPENAPI = "web/openapi.json"
@@ -148,7 +148,7 @@ def metrics() -> str:
         FlowCollector({}, dict),
         ServiceCollector(_Service()),  # type: ignore[arg-type]
         GuardCollector(_Guard(), ProbeFigures()),  # type: ignore[arg-type]
-        ApiCollector(ApiFigures()),
+        ApiFigures(),
     )
     suffix = {"counter": "_total", "info": "_info"}
     families = [family for collector in collectors for family in collector.collect()]
