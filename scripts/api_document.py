@@ -13,12 +13,16 @@ import msgspec
 from aiohttp.web_routedef import RouteDef
 
 from dispatcher.access.actions import ACTIONS
+from dispatcher.access.app_policy import AppPolicy
+from dispatcher.model.task import PushTask
 from fairlane import __version__
 from scripts.api_answers import ANSWERS, Problem
 from web import health, problems
 from web.encoding import CSV, JSON, NDJSON
 from web.problems import CONTENT_TYPE, KINDS, Kind, of_status
 from web.routes import ROUTES
+from web.routes.service import PolicyChanges
+from web.routes.tasks import TaskIn
 from web.routing import Route, Stream
 
 OF_HTTP = (405, 408, 413, 415, 421)
@@ -33,6 +37,8 @@ IDEMPOTENCY_KEY = {
     "schema": {"type": "string", "maxLength": 255},
 }
 _REF = "#/components/schemas/{name}"
+LIKE: dict[type, type] = {TaskIn: PushTask, PolicyChanges: AppPolicy}
+"""Classes whose docstrings hold for the fields of an input, too."""
 Schemas = dict[Any, dict[str, Any]]
 """Schemas by type."""
 
@@ -171,7 +177,7 @@ def _classes(info: Any) -> Iterator[type]:
 def _field_texts(cls: type) -> dict[str, str]:
     """Return the docstrings under the fields of a class, of its bases, and of the class that it is like."""
     texts: dict[str, str] = {}
-    like: type = getattr(cls, "like", object)
+    like: type = next((like for own, like in LIKE.items() if issubclass(cls, own)), getattr(cls, "like", object))
     for base in (*reversed(like.__mro__), *reversed(cls.__mro__)):
         for field, text in pairwise(_bodies(base.__module__).get(base.__name__, ())):
             if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr):

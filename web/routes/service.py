@@ -3,12 +3,11 @@
 import time
 from dataclasses import asdict
 from functools import partial
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from dispatcher.access.app_policy import AppPolicy
 from dispatcher.analysis.situation import job_of_view
 from dispatcher.model.errors import InvalidInput, NotFound
 from dispatcher.model.pools import Cap
@@ -50,7 +49,6 @@ class ChannelChanges(Input):
 class PolicyChanges(Input):
     """Bounds of an app's keys to be changed."""
 
-    like: ClassVar[type] = AppPolicy
     channels: list[str] | UnsetType = UNSET
     tier: Tier | UnsetType = UNSET
     weight: float | UnsetType = UNSET

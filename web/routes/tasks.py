@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -44,8 +44,6 @@ Targets = Annotated[tuple[str | TargetIn, ...], Meta(max_length=MAX_TARGETS)]
 
 class TaskIn(Input):
     """A task: the fields of a PushTask, and rules for its audience."""
-
-    like: ClassVar[type] = PushTask
 
     channel: str
     message: str | dict[str, Any]
