@@ -57,11 +57,11 @@ class AccessControl:
     def keys(self, app: str | None = None) -> list[KeyState]:
         """Return the keys, of every app or of one, newest first."""
         now_ms, uses = self._now_ms(), self._table.last_uses()
-        states = (
+        states = [
             KeyState(id_, key.app, sorted(key.scopes), key.state(now_ms), key.created_ms, key.ends_ms, uses.get(id_, 0))
             for id_, key in self._table.read().keys.items()
             if app in (None, key.app)
-        )
+        ]
         return sorted(states, key=lambda state: -state.created_ms)
 
     def revoke(self, id_: str) -> AccessKey:
