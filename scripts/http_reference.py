@@ -5,11 +5,12 @@ import re
 from typing import Any
 
 from dispatcher.access.principal import Scope
+from scripts.api_document import document, kinds
 from scripts.tables import table
-from web.openapi.document import document, kinds
 
 _HTTP = """How to use it, with `curl` from the first key to the audit: [HTTP API](../how-to/http.md). The same for \
-programs: [openapi.json](openapi.json), which the server has at `/openapi.json`. Errors: [problems](problems.md).
+programs: [openapi.json](../../web/openapi.json), which the server has at `/openapi.json`. Errors: \
+[problems](problems.md).
 
 Every request has the header `Authorization: Bearer flk_…`. A key has scopes, and belongs to one app or to all. \
 Every answer has the header `X-Request-Id`, which the audit and the server's log name. Times are wall times in ms, \
@@ -25,9 +26,10 @@ _UPLOAD = """The body may also be `application/x-ndjson`, of any length: an obje
 line, without `targets`, then a target in each."""
 _OPEN = """Without a key: `/livez` (the process answers), `/readyz` (requests can be served; else 503), `/version`, \
 `/openapi.json`."""
-_PROBLEMS = """Every error is a problem of RFC 9457, `application/problem+json`: `type` (an address on this page), \
-`title`, `status`, `detail` (the cause), `next_step`, `errors` (each field at fault, with a JSON pointer into the \
-body) and `request_id`. An answer with `Retry-After` may be tried again, without any change, after that many seconds."""
+_PROBLEMS = """Every error is a problem of RFC 9457, `application/problem+json`: `type` (an address on this page; \
+compare it as text, since the server does not serve the page), `title`, `status`, `detail` (the cause), `next_step`, \
+`errors` (each field at fault, with a JSON pointer into the body) and `request_id`. An answer with `Retry-After` may \
+be tried again, without any change, after that many seconds."""
 _STEPS = {
     "unreadable": (
         "The body is not JSON, or is nested too deeply.",

@@ -1,4 +1,4 @@
-"""Write the pages of docs/reference that the code knows: commands, exit codes, settings, metrics and the HTTP API.
+"""Write what the code knows: pages of docs/reference, and the OpenAPI document of the HTTP API.
 
 python scripts/reference.py             # writes them
 python scripts/reference.py --check     # exits with 1 if one of them is out of date
@@ -33,36 +33,36 @@ from fairlane.worker.report.metrics import CallTimes, EngineCollector, FlowColle
 from scripts import http_reference
 from scripts.api_changes import breaking
 from scripts.tables import table
-from web.metrics import ApiCollector, ApiFigures
+from web.metrics import ApiFigures
 
-FOLDER = Path(__file__).resolve().parents[1] / "docs" / "reference"
-OPENAPI = "openapi.json"
+ROOT = Path(__file__).resolve().parents[1]
+OPENAPI = "web/openapi.json"
 MADE = "<!-- Written by scripts/reference.py. Edit the code's texts, then run it again. -->"
 
 
 def main(arguments: Sequence[str]) -> int:
     """Return the exit code."""
     pages = {
-        "commands.md": commands(),
-        "settings.md": settings(),
-        "metrics.md": metrics(),
-        "verdicts.md": verdicts(),
-        "http.md": http_reference.http(MADE),
-        "problems.md": http_reference.problems(MADE),
+        "docs/reference/commands.md": commands(),
+        "docs/reference/settings.md": settings(),
+        "docs/reference/metrics.md": metrics(),
+        "docs/reference/verdicts.md": verdicts(),
+        "docs/reference/http.md": http_reference.http(MADE),
+        "docs/reference/problems.md": http_reference.problems(MADE),
         OPENAPI: http_reference.openapi(),
     }
     if "--check" in arguments:
-        stale = [name for name, text in pages.items() if (FOLDER / name).read_text(encoding="utf-8") != text]
+        stale = [name for name, text in pages.items() if (ROOT / name).read_text(encoding="utf-8") != text]
         for name in stale:
-            print(f"docs/reference/{name} is out of date. Run `python scripts/reference.py`.", file=sys.stderr)
+            print(f"{name} is out of date. Run `python scripts/reference.py`.", file=sys.stderr)
         return 1 if stale else 0
-    checked_in = json.loads((FOLDER / OPENAPI).read_text(encoding="utf-8"))
+    checked_in = json.loads((ROOT / OPENAPI).read_text(encoding="utf-8"))
     broken = list(breaking(checked_in, json.loads(pages[OPENAPI])))
     if broken and "--breaking" not in arguments:
         print("The HTTP API would break its clients (--breaking writes it all the same):", *broken, sep="\n")
         return 1
     for name, text in pages.items():
-        (FOLDER / name).write_text(text, encoding="utf-8")
+        (ROOT / name).write_text(text, encoding="utf-8")
     return 0
 
 
@@ -148,7 +148,7 @@ def metrics() -> str:
         FlowCollector({}, dict),
         ServiceCollector(_Service()),  # type: ignore[arg-type]
         GuardCollector(_Guard(), ProbeFigures()),  # type: ignore[arg-type]
-        ApiCollector(ApiFigures()),
+        ApiFigures(),
     )
     suffix = {"counter": "_total", "info": "_info"}
     families = [family for collector in collectors for family in collector.collect()]

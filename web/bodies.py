@@ -3,7 +3,7 @@
 import asyncio
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -94,12 +94,12 @@ def parse_json(body: bytes | bytearray, model: type[T]) -> T:
         raise ProblemError(UNREADABLE, f"The body is no JSON: {cause}.") from None
 
 
-def parse_query(query: Mapping[str, str], keys: list[str], model: type[T]) -> T:
-    """Return the query as a model. Raises InvalidInput. keys: the names in it, with repetitions."""
-    if (twice := _repeated(keys)) is not None:
+def parse_query(pairs: Collection[tuple[str, str]], model: type[T]) -> T:
+    """Return the query as a model. Raises InvalidInput."""
+    if (twice := _repeated(name for name, _ in pairs)) is not None:
         raise InvalidInput(f"{twice}: is given more than once.")
     try:
-        return msgspec.convert(dict(query), model, strict=False)
+        return msgspec.convert(dict(pairs), model, strict=False)
     except msgspec.ValidationError as error:
         raise _misfit(error) from None
 

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import socket
 import ssl
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -32,7 +33,7 @@ async def accept(
     listener: socket.socket, server: web.Server, figures: ApiFigures, context: ssl.SSLContext | None
 ) -> None:
     """Accept connections until cancelled. Beyond MAX_CONNECTIONS a connection is closed at once."""
-    loop, holding = asyncio.get_running_loop(), set[asyncio.Task[None]]()
+    loop, beginning = asyncio.get_running_loop(), set[asyncio.Task[None]]()
     while True:
         try:
             client, _ = await loop.sock_accept(listener)
@@ -40,35 +41,29 @@ async def accept(
             _log.error("no connection can be accepted: %s", error)
             await asyncio.sleep(_AGAIN_S)
             continue
-        if figures.connections >= MAX_CONNECTIONS:
+        if figures.connections + len(beginning) >= MAX_CONNECTIONS:
             client.close()
         else:
-            task = loop.create_task(_hold(client, server, figures, context))
-            holding.add(task)
-            task.add_done_callback(holding.discard)
-        await asyncio.sleep(0)  # so that the task counts it, and a flood of connections does not hold up the others
+            task = loop.create_task(_begin(client, partial(Connection, server, figures), context))
+            beginning.add(task)
+            task.add_done_callback(beginning.discard)
+        await asyncio.sleep(0)  # so that a flood of connections does not hold up the others
 
 
-async def _hold(client: socket.socket, server: web.Server, figures: ApiFigures, context: ssl.SSLContext | None) -> None:
-    figures.connections += 1
-    loop = asyncio.get_running_loop()
-    ended: asyncio.Future[None] = loop.create_future()
+async def _begin(client: socket.socket, make: Callable[[], "Connection"], context: ssl.SSLContext | None) -> None:
     within_s = None if context is None else HEADER_S
     try:
-        make = partial(Connection, server, figures, ended)
-        await loop.connect_accepted_socket(make, client, ssl=context, ssl_handshake_timeout=within_s)
-        await ended
+        await asyncio.get_running_loop().connect_accepted_socket(
+            make, client, ssl=context, ssl_handshake_timeout=within_s
+        )
     except OSError as error:
         _log.debug("a connection was not completed: %s", error)
-    finally:
-        figures.connections -= 1
 
 
 class Connection(RequestHandler):
     """One connection."""
 
-    def __init__(self, server: web.Server, figures: ApiFigures, ended: asyncio.Future[None]) -> None:
-        """ended: gets a result once the connection is lost."""
+    def __init__(self, server: web.Server, figures: ApiFigures) -> None:
         super().__init__(
             server,
             loop=asyncio.get_running_loop(),
@@ -82,12 +77,12 @@ class Connection(RequestHandler):
         self._strict = StrictParser(self._parser)  # type: ignore[arg-type]
         self._parser = self._strict  # type: ignore[assignment]
         self._figures = figures
-        self._ended = ended
         self._head_timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
+        self._figures.connections += 1
         assert isinstance(transport, asyncio.WriteTransport)
         transport.set_write_buffer_limits(0)  # so that pause_writing says of every byte that is not taken
         self._head_timer = self._loop.call_later(HEADER_S, self.force_close)
@@ -112,8 +107,7 @@ class Connection(RequestHandler):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         super().connection_lost(exc)
-        if not self._ended.done():
-            self._ended.set_result(None)
+        self._figures.connections -= 1
 
     def handle_error(
         self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
@@ -121,14 +115,14 @@ class Connection(RequestHandler):
         """Return a problem for a request that no route has seen: it cannot be read. Its text stays out of the log."""
         if request.writer.output_size > 0:
             raise ConnectionError("The answer has begun.")
-        id_ = problems.new_id()
         id_, reason = problems.new_id(), (message or "").partition(":")[0]
-        document = problems.problem(problems.UNREADABLE, id_, f"The request is no HTTP as it is served here: {reason}.")
-        if status != document["status"]:
+        detail = f"The request is no HTTP as it is served here: {reason}."
+        problem = problems.ProblemError(problems.UNREADABLE, detail)
+        if status != problem.kind.status:
             _log.error("request %s failed outside of its route", id_, exc_info=exc)
-            document = problems.internal(id_)
-        self._figures.note("none", document["status"], 0.0)
-        response = problems.response(document)
+            problem = problems.ProblemError(problems.INTERNAL, "The request failed.")
+        self._figures.note("none", problem.kind.status, 0.0)
+        response = problem.response(id_)
         response.force_close()
         return response
 

@@ -1,6 +1,8 @@
-"""Routes without a key: is it alive, is it ready, which version is it."""
+"""Routes without a key: is it alive, is it ready, which version is it, what can it do."""
 
 import asyncio
+from functools import cache
+from importlib.resources import files
 
 from aiohttp import web
 
@@ -30,4 +32,17 @@ async def version(_: web.Request) -> web.Response:
     return web.json_response({"version": __version__})
 
 
-ROUTES = (web.get("/livez", live), web.get("/readyz", ready), web.get("/version", version))
+@cache
+def _document() -> bytes:
+    return files("web").joinpath("openapi.json").read_bytes()
+
+
+async def openapi(_: web.Request) -> web.Response:
+    """This document."""
+    return web.Response(body=_document(), content_type="application/json")
+
+
+ROUTES = (
+    web.get("/livez", live), web.get("/readyz", ready), web.get("/version", version),
+    web.get("/openapi.json", openapi),
+)  # fmt: skip

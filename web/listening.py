@@ -113,11 +113,4 @@ def _at_path(path: Path) -> socket.socket:
     with suppress(FileNotFoundError):
         if stat.S_ISSOCK(path.lstat().st_mode):
             path.unlink()
-    listener = socket.socket(socket.AF_UNIX)
-    try:
-        listener.bind(os.fspath(path))
-        listener.listen(BACKLOG)
-    except OSError:
-        listener.close()
-        raise
-    return listener
+    return socket.create_server(os.fspath(path), family=socket.AF_UNIX, backlog=BACKLOG)

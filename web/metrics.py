@@ -1,7 +1,8 @@
 """Figures of one process of the HTTP API, for Prometheus. Labels are actions and statuses, never a key or an app."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from math import nan
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -12,10 +13,14 @@ from fairlane.worker.report.metrics import durations
 _BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 
 
-class ApiFigures:
-    """Counts of one process. Its event loop writes them, any thread may read them."""
+class ApiFigures(Collector):
+    """Counts of one process, and their metrics. Its event loop writes them, any thread may read them."""
 
-    def __init__(self) -> None:
+    def __init__(self, access_age_s: Callable[[], float] = lambda: nan) -> None:
+        self.access_age_s = access_age_s
+        """Age of what the process knows of keys and policies; `inf` if it knows nothing."""
+        self.free_uploads = 0
+        """Uploads that it still takes."""
         self.in_flight = 0
         """Requests without an answer so far."""
         self.connections = 0
@@ -30,21 +35,16 @@ class ApiFigures:
         self.requests[action, status] += 1
         self.seconds[action].add(seconds)
 
-
-class ApiCollector(Collector):
-    """The figures as metrics."""
-
-    def __init__(self, figures: ApiFigures) -> None:
-        self._figures = figures
-
     def collect(self) -> Iterator[Metric]:
-        figures = self._figures
         requests = CounterMetricFamily("fairlane_api_requests", "Requests to the API", labels=["action", "status"])
-        for (action, status), count in list(figures.requests.items()):
+        for (action, status), count in list(self.requests.items()):
             requests.add_metric([action, str(status)], count)
         yield requests
         yield durations(
-            "fairlane_api_request_seconds", "Time from a request's headers to its answer", "action", figures.seconds
+            "fairlane_api_request_seconds", "Time from a request's headers to its answer", "action", self.seconds
         )
-        yield GaugeMetricFamily("fairlane_api_in_flight", "Requests without an answer so far", figures.in_flight)
-        yield GaugeMetricFamily("fairlane_api_connections", "Open connections of the API", figures.connections)
+        yield GaugeMetricFamily("fairlane_api_in_flight", "Requests without an answer so far", self.in_flight)
+        yield GaugeMetricFamily("fairlane_api_connections", "Open connections of the API", self.connections)
+        yield GaugeMetricFamily("fairlane_api_free_uploads", "Uploads that are still taken", self.free_uploads)
+        age_s = self.access_age_s()
+        yield GaugeMetricFamily("fairlane_api_access_age_seconds", "Age of the keys and policies known", age_s)

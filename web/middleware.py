@@ -11,21 +11,18 @@ from typing import Any, TypeVar
 import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
-from aiohttp.web_protocol import RequestPayloadError
 
 from dispatcher.access.principal import Principal
-from dispatcher.model.errors import FairlaneError
 from producers.desk.access_book import UnknownKey
 from producers.desk.front_door import FrontDoor
 from producers.desk.guard import check_right
-from producers.files.lines import Feed
 from web import problems
 from web.bodies import Room, parse_json, parse_query, read_body
 from web.encoding import NDJSON, encoded
 from web.health import STOPPING
 from web.metrics import ApiFigures
 from web.problems import ProblemError
-from web.routing import Answer, Call, Route, Stream
+from web.routing import Call, Route, Stream
 from web.streams import send_stream
 from web.uploads import UPLOADS
 
@@ -48,7 +45,12 @@ async def answer_with_problems(request: web.Request, handler: Handler) -> web.St
     figures, began_s = request.app[FIGURES], time.monotonic()
     figures.in_flight += 1
     try:
-        response = await _answered(request, handler, id_)
+        response = await handler(request)
+    except Exception as error:
+        problem = problems.problem_of(error)
+        if problem.kind is problems.INTERNAL:
+            _log.exception("request %s failed: %s %.200r", id_, request.method, request.raw_path)
+        response = problem.response(id_)
     finally:
         figures.in_flight -= 1
     figures.note(request.get(_ACTION, "none"), response.status, time.monotonic() - began_s)
@@ -57,23 +59,6 @@ async def answer_with_problems(request: web.Request, handler: Handler) -> web.St
         if response.status in _CLOSING or request.app[STOPPING].is_set():
             response.force_close()
     return response
-
-
-async def _answered(request: web.Request, handler: Handler, id_: str) -> web.StreamResponse:
-    try:
-        return await handler(request)
-    except FairlaneError as error:
-        return problems.response(problems.problem_of(error, id_), problems.headers_of(error))
-    except ProblemError as error:
-        return problems.response(problems.problem(error.kind, id_, error.detail, error.next_step), error.headers)
-    except web.HTTPException as error:  # of the router: 404, 405
-        headers = {"Allow": error.headers["Allow"]} if "Allow" in error.headers else {}
-        return problems.response(problems.problem(problems.of_status(error.status), id_, error.reason), headers)
-    except (ConnectionError, RequestPayloadError):
-        return problems.response(problems.problem(problems.UNREADABLE, id_, "The body broke off, or is no HTTP."))
-    except Exception:
-        _log.exception("request %s failed: %s %.200r", id_, request.method, request.raw_path)
-        return problems.response(problems.internal(id_))
 
 
 def only_hosts(names: frozenset[str]) -> Middleware:
@@ -116,28 +101,27 @@ class Handlers:
             request[_ACTION] = route.action
             principal = await self._principal(_token(request))
             check_right(principal, route.action)
-            query: Any = parse_query(
-                request.query, [name for name, _ in request.query.items()], route.query or _NoQuery
-            )
+            query: Any = parse_query(request.query.items(), route.query or _NoQuery)
+            upload = route.upload if request.content_type == NDJSON else None
 
-            if route.upload is not None and request.content_type == NDJSON:
-                return await self._upload(request, principal, route.upload)
+            def answer(body: Any) -> Any:
+                desks = self._door.desks(principal, request[problems.ID])
+                return (upload or route.handle)(Call(desks, request.match_info, query, body, request.headers))
 
-            def answer(body: bytearray) -> web.Response | Stream:
-                given: Any = None
+            def answer_whole(body: bytearray) -> web.Response | Stream:
                 if route.body is None:
                     self._door.take_request(principal)
-                else:
-                    given = parse_json(body, route.body)
-                desks = self._door.desks(principal, request[problems.ID])
-                made = route.handle(Call(desks, request.match_info, query, given, request.headers))
+                made = answer(None if route.body is None else parse_json(body, route.body))
                 return made if isinstance(made, Stream) else encoded(made, request.headers.get("Accept", ""))
 
+            if route.body is not None:
+                await self._in_thread(principal, self._door.take_request, principal)
+            if upload is not None:
+                return encoded(await request.app[UPLOADS].receive(request, principal.app, answer), "")
             with self._room.for_body() as body:
                 if route.body is not None:
-                    await self._in_thread(principal, self._door.take_request, principal)
                     await read_body(request, route.max_bytes, self._room, body)
-                answered = await self._in_thread(principal, answer, body)
+                answered = await self._in_thread(principal, answer_whole, body)
             if isinstance(answered, Stream):
                 headers = {**problems.HEADERS, problems.REQUEST_ID: request[problems.ID]}
                 return await send_stream(request, answered, headers, lambda: self._door.principal(_token(request)))
@@ -155,17 +139,6 @@ class Handlers:
                 if unknown.age_s < time.monotonic() - came_s:
                     raise
             await asyncio.sleep(_LOOK_S)
-
-    async def _upload(
-        self, request: web.Request, principal: Principal, upload: Callable[[Call], Answer]
-    ) -> web.Response:
-        await self._in_thread(principal, self._door.take_request, principal)
-        desks = self._door.desks(principal, request[problems.ID])
-
-        def answer(body: Feed) -> Answer:
-            return upload(Call(desks, request.match_info, None, body, request.headers))
-
-        return encoded(await request.app[UPLOADS].receive(request, answer), "")
 
     async def _in_thread(self, principal: Principal, function: Callable[[A], R], argument: A) -> R:
         async with self._places[principal.app]:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 from aiohttp import web
+from aiohttp.web_protocol import RequestPayloadError
 
 from dispatcher.model.errors import (
     AudienceMismatch,
@@ -74,26 +75,33 @@ class ProblemError(Exception):
     def __init__(self, kind: Kind, detail: str, next_step: str = "", headers: Mapping[str, str] | None = None) -> None:
         super().__init__(detail)
         self.kind = kind
-        self.detail = detail
+        self.detail = detail if len(detail) <= MAX_DETAIL else f"{detail[:MAX_DETAIL]} …"
         self.next_step = next_step
         self.headers = headers or {}
+
+    def document(self, request: str) -> dict[str, Any]:
+        """Return the document of the problem. request: the id of the request."""
+        report = f"Report it with the request_id {request}." if self.kind is INTERNAL else ""
+        steps = [self.next_step or report, *getattr(self, "__notes__", ())]  # a note names the task to go on with
+        return {
+            "type": f"{PAGE}#{self.kind.name}",
+            "title": self.kind.title,
+            "status": self.kind.status,
+            "detail": self.detail,
+            "next_step": " ".join(steps).strip(),
+            "errors": _errors(self.detail) if self.kind.status in (400, 422) else [],
+            "request_id": request,
+        }
+
+    def response(self, request: str) -> web.Response:
+        """Return the answer that the problem is. request: the id of the request."""
+        headers, body = {**HEADERS, REQUEST_ID: request, **self.headers}, msgspec.json.encode(self.document(request))
+        return web.Response(body=body, status=self.kind.status, headers=headers, content_type=CONTENT_TYPE)
 
 
 def new_id() -> str:
     """Return an id for a request."""
     return secrets.token_hex(8)
-
-
-def response(document: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> web.Response:
-    """Return the answer that a problem is."""
-    own = {**HEADERS, REQUEST_ID: document["request_id"], **(headers or {})}
-    body = msgspec.json.encode(document)
-    return web.Response(body=body, status=document["status"], headers=own, content_type=CONTENT_TYPE)
-
-
-def kind_of(error: FairlaneError) -> Kind:
-    """Return the kind of problem that an error is."""
-    return next((kind for known, kind in KINDS.items() if isinstance(error, known)), INTERNAL)
 
 
 def of_status(status: int) -> Kind:
@@ -102,38 +110,19 @@ def of_status(status: int) -> Kind:
     return Kind(phrase.lower().replace(" ", "-"), status, phrase)
 
 
-def problem(kind: Kind, request: str, detail: str, next_step: str = "") -> dict[str, Any]:
-    """Return the document of a problem. request: the id of the request."""
-    detail = detail if len(detail) <= MAX_DETAIL else f"{detail[:MAX_DETAIL]} …"
-    return {
-        "type": f"{PAGE}#{kind.name}",
-        "title": kind.title,
-        "status": kind.status,
-        "detail": detail,
-        "next_step": next_step,
-        "errors": _errors(detail) if kind.status in (400, 422) else [],
-        "request_id": request,
-    }
-
-
-def problem_of(error: FairlaneError, request: str) -> dict[str, Any]:
-    """Return the document of an error of Fairlane."""
-    kind = kind_of(error)
-    if kind is INTERNAL:
-        return internal(request)
-    return problem(kind, request, error.cause, error.next_step)
-
-
-def internal(request: str) -> dict[str, Any]:
-    """Return the document of an error that tells nothing of the inside; the log has it under the request's id."""
-    return problem(INTERNAL, request, "The request failed.", f"Report it with the request_id {request}.")
-
-
-def headers_of(error: FairlaneError) -> dict[str, str]:
-    """Return headers of the answer to an error."""
-    if isinstance(error, NoKey):
-        return {"WWW-Authenticate": "Bearer"}
-    return {"Retry-After": str(RETRY_S)} if error.retryable else {}
+def problem_of(error: Exception) -> ProblemError:
+    """Return the problem that an error is. One that is a mistake of the service tells nothing of the inside."""
+    kind = next((kind for known, kind in KINDS.items() if isinstance(error, known)), INTERNAL)
+    if isinstance(error, FairlaneError) and kind is not INTERNAL:
+        headers = {"Retry-After": str(RETRY_S)} if error.retryable else {}
+        headers |= {"WWW-Authenticate": "Bearer"} if isinstance(error, NoKey) else {}
+        return ProblemError(kind, error.cause, error.next_step, headers)
+    if isinstance(error, web.HTTPException):  # of the router: 404, 405
+        headers = {"Allow": error.headers["Allow"]} if "Allow" in error.headers else {}
+        return ProblemError(of_status(error.status), error.reason, headers=headers)
+    if isinstance(error, ConnectionError | RequestPayloadError):
+        return ProblemError(UNREADABLE, "The body broke off, or is no HTTP.")
+    return error if isinstance(error, ProblemError) else ProblemError(INTERNAL, "The request failed.")
 
 
 def _errors(detail: str) -> list[dict[str, str]]:

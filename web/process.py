@@ -22,7 +22,7 @@ from fairlane.worker.process.watchdog import EXIT_WITHIN_S, exit_within
 from fairlane.worker.report.metrics import MetricsServer
 from producers.desk.front_door import FrontDoor
 from web.listening import ServerSettings, address_of, listening
-from web.metrics import ApiCollector, ApiFigures
+from web.metrics import ApiFigures
 from web.server import END_WITHIN_S, IDLE_WITHIN_S, serve
 
 _log = logging.getLogger(__name__)
@@ -75,8 +75,8 @@ def check_parser() -> None:
 
 def _run(settings: Settings, server: ServerSettings, listener: socket.socket, number: int, stop: StopSignal) -> None:
     allow_open_files()
-    figures = ApiFigures()
     with FrontDoor(settings) as door:
+        figures = ApiFigures(lambda: door.book.age_s)
         metrics = _metrics(server, number, figures)
         asyncio.run(serve(server, listener, door, figures, stop))
         exit_within(EXIT_WITHIN_S, 0)  # threads may wait for servers that do not answer
@@ -88,6 +88,6 @@ def _metrics(server: ServerSettings, number: int, figures: ApiFigures) -> Metric
     if server.metrics_port < 0:
         return None
     port = server.metrics_port and server.metrics_port + number
-    metrics = MetricsServer(port, server.metrics_host, [ApiCollector(figures)])
+    metrics = MetricsServer(port, server.metrics_host, [figures])
     _log.info("metrics at http://%s:%d/metrics", server.metrics_host, metrics.port)
     return metrics

@@ -2,13 +2,15 @@
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from itertools import islice
+from typing import Any, NamedTuple, TypeVar
 
 from dispatcher.access.actions import ACTIONS
 from producers.desk.front_door import Desks
 
 JSON_BYTES = 1 << 20
 """The largest body of most routes."""
+T = TypeVar("T")
 
 
 class Call(NamedTuple):
@@ -32,6 +34,12 @@ class Answer(NamedTuple):
     """Anything that msgspec encodes as JSON."""
     status: int = 200
     headers: Mapping[str, str] = {}
+
+
+def rows(items: Iterable[T], row_of: Callable[[T], Mapping[str, Any]], limit: int | None = None) -> Answer:
+    """Return the first items as a list, and whether there are more. limit: None for all."""
+    items = iter(items)
+    return Answer({"rows": list(map(row_of, islice(items, limit))), "more": next(items, None) is not None})
 
 
 class Stream(NamedTuple):
@@ -63,20 +71,11 @@ class Route:
     is_idempotent: bool = False
     """Whether the header Idempotency-Key counts, and a repetition is answered with 200."""
     name: str = ""
-    """Its name in OpenAPI and in `web/openapi/answers.py`, where its action has several routes. Empty: the action's."""
-
-    @property
-    def placeholders(self) -> list[str]:
-        """The names in its path."""
-        return [part[1:-1] for part in self.path.split("/") if part.startswith("{")]
+    """Its name in OpenAPI, where its action has several routes. Empty: the action's."""
 
 
-def checked(routes: Iterable[Route]) -> tuple[Route, ...]:
+def checked(routes: tuple[Route, ...]) -> tuple[Route, ...]:
     """Return the routes. Raises LookupError for a route whose action is not in the table, or an action without one."""
-    routes = tuple(routes)
-    named = {route.action for route in routes}
-    if unknown := named - ACTIONS.keys():
-        raise LookupError(f"Routes name actions that are not in the table: {sorted(unknown)}.")
-    if missing := ACTIONS.keys() - named:
-        raise LookupError(f"Actions have no route: {sorted(missing)}.")
+    if odd := {route.action for route in routes} ^ ACTIONS.keys():
+        raise LookupError(f"Actions of routes and of the table differ: {sorted(odd)}.")
     return routes

@@ -16,7 +16,6 @@ from web.connections import accept
 from web.console.site import Console
 from web.listening import ServerSettings
 from web.metrics import ApiFigures
-from web.openapi.document import OPEN_ROUTES
 from web.routes import ROUTES
 from web.routing import checked
 from web.uploads import UPLOADS, Uploads
@@ -33,13 +32,13 @@ def application(door: FrontDoor, threads: Executor, settings: ServerSettings, fi
     """Return the application. Raises LookupError if a route has no action."""
     app = web.Application(middlewares=[middleware.answer_with_problems, middleware.only_hosts(settings.hosts)])
     app[health.DOOR], app[health.STOPPING], app[middleware.FIGURES] = door, asyncio.Event(), figures
-    app[UPLOADS] = Uploads(threads, app[health.STOPPING])
+    app[UPLOADS] = Uploads(threads, app[health.STOPPING], figures)
     handlers = middleware.Handlers(door, threads)
     for route in checked(ROUTES):
         handler = handlers.handler_of(route)
         for method in ("GET", "HEAD") if route.method == "GET" else (route.method,):
             app.router.add_route(method, route.path, handler, expect_handler=middleware.wait_to_expect)
-    app.router.add_routes(OPEN_ROUTES)
+    app.router.add_routes(health.ROUTES)
     Console(door, threads, secure=settings.certificate is not None or settings.behind_proxy).add_to(app)
     return app
 

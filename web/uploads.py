@@ -8,6 +8,7 @@ sealed with a part of its audience.
 import asyncio
 import logging
 import zlib
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Executor
 from queue import Queue
@@ -18,10 +19,13 @@ from aiohttp import web
 from dispatcher.model.errors import NotReady
 from producers.files.lines import Feed
 from web.bodies import want_body
-from web.problems import RETRY_S, UNREADABLE, Kind, ProblemError, of_status
+from web.metrics import ApiFigures
+from web.problems import BUSY, RETRY_S, UNREADABLE, Kind, ProblemError, of_status
 
 MAX_UPLOADS: Final = 8
 """Uploads at once in a process. Each holds a thread and up to about 3 MB of its body."""
+MAX_OF_APP: Final = 6
+"""Those of one app, so that it cannot take the places of all."""
 MIN_BYTES_S: Final = 1_000
 PACE_S: Final = 10.0
 """A client that is waited for must send MIN_BYTES_S on average over this time."""
@@ -34,7 +38,7 @@ _FREE_BYTES: Final = 1 << 20
 _CHUNKS: Final = 4
 """Chunks of a body between the event loop and the thread, of up to half a megabyte each."""
 _GZIP: Final = 16 + zlib.MAX_WBITS
-_AGAIN: Final = "Send the same again, with the same id: it goes on from what is stored."
+_AGAIN: Final = "Send the same again."
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
@@ -122,35 +126,48 @@ class Unpacked:
 class Uploads:
     """The uploads of a process."""
 
-    def __init__(self, threads: Executor, stopping: asyncio.Event) -> None:
+    def __init__(self, threads: Executor, stopping: asyncio.Event, figures: ApiFigures) -> None:
         """stopping: set once the server is told to stop."""
         self._threads = threads
         self._stopping = stopping
-        self._open = 0
+        self._figures = figures
+        self._by_app = Counter[str]()
+        figures.free_uploads = MAX_UPLOADS
 
-    async def receive(self, request: web.Request, handle: Callable[[Feed], T]) -> T:
+    async def receive(self, request: web.Request, app: str, handle: Callable[[Feed], T]) -> T:
         """Return what a function makes of a request's body, which it reads in a thread while it comes.
 
-        Raises NotReady if there are too many uploads or the server stops, ProblemError for an unknown coding, and what
-        the function raises.
+        app: of its key, if it acts for one. Raises NotReady if the server stops, ProblemError if there are too many
+        uploads or for an unknown coding, and what the function raises.
         """
         packed = _is_packed(request)
         if self._stopping.is_set():
             raise NotReady("This server stops.", "Ask another one.")
-        if self._open >= MAX_UPLOADS:
-            raise NotReady(f"{MAX_UPLOADS} uploads are under way in this process.", "Send it again in some seconds.")
-        self._open += 1
+        self._check_room(app)
+        self._by_app[app] += 1
+        self._figures.free_uploads -= 1
         body = Body()
         tasks = [asyncio.create_task(_feed(request, body)), asyncio.create_task(self._end_when_stopping(body))]
         try:
             source = Unpacked(body) if packed else body
             return await asyncio.get_running_loop().run_in_executor(self._threads, handle, source)
         finally:
-            self._open -= 1
+            self._by_app[app] -= 1
+            self._figures.free_uploads += 1
             body.end(_broken_off())  # for a thread that still reads, if this request was cancelled
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)  # then the server reads the rest
+
+    def _check_room(self, app: str) -> None:
+        if app and self._by_app[app] >= MAX_OF_APP:
+            used = f"{MAX_OF_APP} uploads of app {app}, as many as one app may have,"
+        elif self._figures.free_uploads < 1:
+            used = f"{MAX_UPLOADS} uploads"
+        else:
+            return
+        detail, step = f"{used} are under way in this process.", "Send it again once one has ended."
+        raise ProblemError(BUSY, detail, step, {"Retry-After": str(RETRY_S)})
 
     async def _end_when_stopping(self, body: Body) -> None:
         await self._stopping.wait()

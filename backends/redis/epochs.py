@@ -10,7 +10,7 @@ from dispatcher.model.errors import NotReady, Refused
 from dispatcher.model.view_form import FORM
 from dispatcher.model.view_home import held_elsewhere, renumbered
 
-REBUILD_STEP = "Workers rebuild it from Pulsar: start one if none runs (`fairlane worker list`), and try again."
+REBUILD_STEP = "Workers rebuild it from Pulsar: try again. An operator starts one if none runs: `fairlane worker list`."
 
 
 @dataclass(frozen=True, kw_only=True)

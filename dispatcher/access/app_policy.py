@@ -55,46 +55,35 @@ class AppPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, f
         return policy
 
     @property
-    def longest_ttl_s(self) -> float:
-        """The bound of a ttl, in seconds. Without one of its own a policy also allows tasks that never expire."""
-        return math.inf if self.ttl_s >= MAX_TTL_S else self.ttl_s
-
-    @property
     def text(self) -> str:
         """The stored form."""
         return msgspec.json.encode(self, order="deterministic").decode()
 
     def check_task(self, task: PushTask, app: str) -> None:
         """Raise InvalidInput, with a line for each bound, for a task beyond the policy."""
-        beyond = [
-            *self._beyond(app, channel=task.channel, tier=task.tier, weight=task.weight),
-            *_above(app, "targets", task.expected_targets, "targets", self.targets),
-            *_above(app, "ttl_s", math.inf if task.ttl_s is None else task.ttl_s, "ttl_s", self.longest_ttl_s),
-        ]
-        if beyond:
-            raise InvalidInput("\n".join(beyond), _ASK)
+        ttl_s, targets = math.inf if task.ttl_s is None else task.ttl_s, task.expected_targets
+        self.check(app, channel=task.channel, tier=task.tier, weight=task.weight, targets=targets, ttl_s=ttl_s)
 
-    def check_change(self, app: str, tier: Tier | str | None, weight: float | None) -> None:
-        """Raise InvalidInput for a change of a task beyond the policy; None is no change."""
-        beyond = list(self._beyond(app, tier=tier, weight=weight))
-        if beyond:
-            raise InvalidInput("\n".join(beyond), _ASK)
+    def check(self, app: str, *, channel: str | None = None, tier: str | None = None, **sizes: float | None) -> None:
+        """Raise InvalidInput, with a line for each value beyond the policy; None is within.
 
-    def check_size(self, app: str, targets: int) -> None:
-        """Raise InvalidInput once an audience is larger than allowed."""
-        for line in _above(app, "audience", targets, "targets", self.targets):
-            raise InvalidInput(line, _ASK)
-
-    def _beyond(
-        self, app: str, *, channel: str | None = None, tier: Tier | str | None = None, weight: float | None = None
-    ) -> list[str]:
-        lines = _above(app, "weight", weight, "weight", self.weight)
+        sizes: `weight`, `targets`, `ttl_s`; also `audience`, the number of targets so far.
+        """
+        longest_s = math.inf if self.ttl_s >= MAX_TTL_S else self.ttl_s  # without a bound a task may never expire
+        bounds = {"weight": self.weight, "targets": self.targets, "ttl_s": longest_s}
+        lines = list[str]()
+        for name, value in sizes.items():
+            bound = name if name in bounds else "targets"
+            if value is not None and value > bounds[bound]:
+                shown = "not set" if value == math.inf else f"{value:,g}"
+                lines.append(f"{name}: is {shown}; the policy of app {app} allows {bound} up to {bounds[bound]:,g}.")
         if channel is not None and channel not in self.channels:
             known = ", ".join(self.channels) or "none"
             lines.append(f"channel: is {channel!r}; the policy of app {app} allows channels: {known}.")
-        if tier is not None and tier in TIERS and TIERS.index(Tier(tier)) < TIERS.index(self.tier):
+        if tier in TIERS and TIERS.index(Tier(tier)) < TIERS.index(self.tier):
             lines.append(f"tier: is {tier}; the policy of app {app} allows tiers up to {self.tier}.")
-        return lines
+        if lines:
+            raise InvalidInput("\n".join(lines), "An operator may change the policy: `fairlane app policy`.")
 
     def _check(self) -> None:
         bounds = {"weight": MAX_WEIGHT, "targets": MAX_TARGETS, "ttl_s": MAX_TTL_S, "requests_s": MAX_REQUESTS_S}
@@ -102,13 +91,3 @@ class AppPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, f
             value = getattr(self, name)
             if not 0 < value <= maximum:
                 raise InvalidInput(f"policy.{name}: is {value}; it must be above 0 and at most {maximum:,}.")
-
-
-_ASK = "An operator may change the policy: `fairlane app policy`."
-
-
-def _above(app: str, field: str, value: float | None, bound: str, maximum: float) -> list[str]:
-    if value is None or value <= maximum:
-        return []
-    shown = "not set" if value == math.inf else f"{value:,g}"
-    return [f"{field}: is {shown}; the policy of app {app} allows {bound} up to {maximum:,g}."]

@@ -34,6 +34,8 @@ class Caller(NamedTuple):
     """`key:ID`, `user:NAME`, `cli:USER@HOST` or `client:USER@HOST`. Empty: a worker, by itself."""
     request: str = ""
     """Id of the HTTP request; empty if there was none."""
+    own_ids: str = ""
+    """The beginning of an id that is made for a task without one."""
 
     @classmethod
     def named(cls, kind: str, name: str, request: str = "") -> "Caller":
@@ -66,8 +68,8 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
         return scope in self.scopes or Scope.OPERATOR in self.scopes
 
     def caller(self, request: str = "") -> Caller:
-        """Return the name for the records of its changes."""
-        return Caller.named(self.kind, self.name, request)
+        """Return the name for the records of its changes and tasks."""
+        return Caller.named(self.kind, self.name, request)._replace(own_ids=self.app and f"{self.app}{OWN_ID}")
 
 
 def scopes_of(names: Iterable[str]) -> frozenset[Scope]:

@@ -53,6 +53,13 @@ class Cap(NamedTuple):
             raise InvalidInput(f"{name}: is {text!r}; write RATE or RATE:BURST (targets/s and targets), or none.")
         return cls(int(written[1]), int(written[2] or 0)).checked(name)
 
+    @classmethod
+    def of(cls, given: "Cap | int | str") -> "Cap":
+        """Return a cap from a rate, or from a text as in `parse`. Raises InvalidInput."""
+        if isinstance(given, str):
+            return cls.parse(given)
+        return (given if isinstance(given, Cap) else cls(given)).checked()
+
     @property
     def text(self) -> str:
         """The stored form."""

@@ -83,7 +83,7 @@ class Setting(msgspec.Struct, frozen=True):
 
     def record(self, at_ms: int, caller: Caller = NOBODY) -> GlobalChange:
         """Return the record for the control topic."""
-        return GlobalChange(FORMAT, self.field, self.text, at_ms, *caller)
+        return GlobalChange(FORMAT, self.field, self.text, at_ms, caller.by, caller.request)
 
 
 def globals_after(before: Globals, changes: Iterable[Setting]) -> Globals:

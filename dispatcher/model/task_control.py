@@ -63,7 +63,7 @@ class Control(msgspec.Struct, frozen=True):
 
     def record(self, task: str, at_ms: int, caller: Caller = NOBODY) -> ControlChange:
         """Return the record for the control topic."""
-        return ControlChange(FORMAT, task, self.name, self.text, at_ms, *caller)
+        return ControlChange(FORMAT, task, self.name, self.text, at_ms, caller.by, caller.request)
 
     @property
     def end(self) -> str:
@@ -128,12 +128,6 @@ def _given_tier(given: Any) -> Tier:
     return Tier(given)
 
 
-def _given_cap(given: Any) -> Cap:
-    if isinstance(given, str):
-        return Cap.parse(given)
-    return (given if isinstance(given, Cap) else Cap(given)).checked()
-
-
 def _given_pause(given: Any) -> bool:
     if not isinstance(given, bool):
         raise InvalidInput(f"paused: is {given!r}; it must be True or False.")
@@ -180,7 +174,7 @@ CONTROLS: dict[str, _Kind] = {
     "cap": _Kind(
         new=lambda cap, _: {"cap": cap.rate, "cap_burst": cap.burst},
         parsed=lambda record: check.cap(record.value, "cap"),
-        checked=_given_cap,
+        checked=Cap.of,
         text=lambda cap: cap.text,
         shown=lambda task: Cap(task.cap, task.cap_burst).text if task.cap else "none",
     ),

@@ -1,6 +1,6 @@
 """Make and revoke keys, and set policies of apps: records of the control topic, as every change of the service."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -22,9 +22,14 @@ class KeyState(NamedTuple):
     """A key as it is listed."""
 
     id: str
-    key: AccessKey
+    app: str
+    """Empty: every app."""
+    scopes: Sequence[str]
     state: str
     """live, ended or revoked."""
+    created_ms: int
+    ends_ms: int
+    """Wall time from which it is refused; 0: never."""
     used_ms: int
     """Wall time of its last use, to the minute; 0 if none is known."""
 
@@ -52,9 +57,12 @@ class AccessControl:
     def keys(self, app: str | None = None) -> list[KeyState]:
         """Return the keys, of every app or of one, newest first."""
         now_ms, uses = self._now_ms(), self._table.last_uses()
-        keys = sorted(self._table.read().keys.items(), key=lambda each: -each[1].created_ms)
-        states = (KeyState(id_, key, key.state(now_ms), uses.get(id_, 0)) for id_, key in keys)
-        return [state for state in states if app in (None, state.key.app)]
+        states = [
+            KeyState(id_, key.app, sorted(key.scopes), key.state(now_ms), key.created_ms, key.ends_ms, uses.get(id_, 0))
+            for id_, key in self._table.read().keys.items()
+            if app in (None, key.app)
+        ]
+        return sorted(states, key=lambda state: -state.created_ms)
 
     def revoke(self, id_: str) -> AccessKey:
         """Revoke a key: it is refused within a second. Raises NotFound."""

@@ -83,14 +83,16 @@ class ServiceClient:
         self._service.limit_app(app, tasks, targets)
 
     def change_service(self, change: Callable[[ServiceControls], None]) -> str:
-        """Make one or several of the changes above in one call of a function that receives the ServiceControls.
+        """Make one or several of the changes above, all or none, in a function that receives the ServiceControls.
 
         Return why they take effect only when Redis is back; an empty text if they are in force. (The methods above log
-        it as a warning.) Raises Unreachable if Pulsar is gone.
+        it as a warning.) Raises InvalidInput, also if nothing is changed; Unreachable if Pulsar is gone.
         """
-        lacking = list[str]()
-        change(self._service_controls(lambda settings: lacking.append(self._changed(settings).lacks_redis)))
-        return next(filter(None, lacking), "")
+        changes = list[Setting]()
+        change(self._service_controls(changes.extend))
+        if not changes:
+            raise InvalidInput("There is nothing to change.", "Name at least one setting.")
+        return self._changed(changes).lacks_redis
 
     def globals(self, after: Callable[[ServiceControls], None] | None = None) -> Globals:
         """Return the settings of the whole service.

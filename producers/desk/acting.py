@@ -6,7 +6,7 @@ What belongs to another app does not exist: NotFound, in the same words as for a
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -49,9 +49,11 @@ class Acting:
         """Raise NotReady if too little is known of keys and policies for this action."""
         self._book.check_age(CHANGES_S if action.is_change else READS_S)
 
-    def reword(self, error: FairlaneError) -> None:
-        """Put the ids of tasks into an error's texts as the principal knows them."""
-        error.cause, error.next_step = self._worded(error.cause), self._worded(error.next_step)
+    def reword(self, error: Exception) -> None:
+        """Put the ids of tasks into an error's texts and notes as the principal knows them."""
+        error.__notes__ = list(map(self._worded, getattr(error, "__notes__", ())))
+        if isinstance(error, FairlaneError):
+            error.cause, error.next_step = self._worded(error.cause), self._worded(error.next_step)
 
     def _worded(self, text: str) -> str:
         return self._ids.in_text(text, self._named)
@@ -94,6 +96,11 @@ class Acting:
         """Raise InvalidInput for a task that the app's policy does not allow."""
         if app := self.principal.app:
             self._book.policy(app).check_task(task, app)
+
+    def _check(self, **given: Any) -> None:
+        """Raise InvalidInput for values beyond the app's policy, as AppPolicy.check."""
+        if app := self.principal.app:
+            self._book.policy(app).check(app, **given)
 
     def _shown(self, view: TaskView) -> TaskView:
         return msgspec.structs.replace(view, id=self._ids.shown(view.id))

@@ -2,29 +2,16 @@
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
-from dispatcher.access.actions import ACTIONS, Action
+from dispatcher.access.actions import ACTIONS
 from dispatcher.access.principal import Principal
-from dispatcher.model.errors import FairlaneError, Forbidden
+from dispatcher.model.errors import Forbidden
+from producers.desk.acting import Acting
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-class Guarded(Protocol):
-    """An object that acts for a principal."""
-
-    principal: Principal
-
-    def check_age(self, action: Action) -> None:
-        """Raise NotReady if too little is known of keys and policies for this action."""
-
-    def reword(self, error: FairlaneError) -> None:
-        """Put the ids of tasks into an error's texts as the principal knows them."""
-
-
-D = TypeVar("D", bound=Guarded)
+D = TypeVar("D", bound=Acting)
 
 
 def action(name: str) -> Callable[[Callable[Concatenate[D, P], R]], Callable[Concatenate[D, P], R]]:
@@ -38,7 +25,7 @@ def action(name: str) -> Callable[[Callable[Concatenate[D, P], R]], Callable[Con
             desk.check_age(rights)
             try:
                 return method(desk, *args, **kwargs)
-            except FairlaneError as error:
+            except Exception as error:
                 desk.reword(error)
                 raise
 
@@ -55,5 +42,5 @@ def check_right(principal: Principal, name: str) -> None:
         has = ", ".join(sorted(principal.scopes))
         raise Forbidden(
             f"This needs the scope {rights.scope}; the {principal.kind} {principal.name} has {has}.",
-            "Use a key that has it: `fairlane key create`.",
+            "Use a key that has it. An operator makes keys: `fairlane key create`.",
         )

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
-from functools import partial
 from typing import Any, NamedTuple
 
 from pydantic import JsonValue
@@ -27,8 +26,6 @@ from producers.submit.cutter import Slab, SlabSource
 from producers.submit.intake import AudienceRules
 from producers.submit.preview import Preview, preview
 from producers.submit.report import SubmitResult
-
-MAX_SAMPLES = 100
 
 
 class Accepted(NamedTuple):
@@ -83,7 +80,7 @@ class TaskDesk(Acting):
     @action("tasks.preview")
     def preview(self, fields: Mapping[str, Any], targets: Sequence[Target | str] | SlabSource, samples: int) -> Preview:
         """Return what would be accepted of these targets, and the requests that would leave. Nothing is stored."""
-        made = preview(self._task(fields, ""), self._bounded(targets), SystemClock(), samples=min(samples, MAX_SAMPLES))
+        made = preview(self._task(fields, ""), self._bounded(targets), SystemClock(), samples=samples)
         return made._replace(result=self._without_prefix(made.result))
 
     def _task(self, fields: Mapping[str, Any], idempotency_key: str) -> PushTask:
@@ -109,13 +106,9 @@ class TaskDesk(Acting):
 
     def _bounded(self, targets: Sequence[Target | str] | SlabSource) -> Sequence[Target | str] | SlabSource:
         """Return an audience that ends with InvalidInput beyond the app's policy."""
-        app = self.principal.app
-        if not app:
-            return targets
-        policy = self._book.policy(app)
         if isinstance(targets, SlabSource):
-            return _Bounded(targets, partial(policy.check_size, app))
-        policy.check_size(app, len(targets))
+            return _Bounded(targets, lambda count: self._check(audience=count))
+        self._check(audience=len(targets))
         return targets
 
     # ------------------------------------------------------------------------------ tasks
@@ -150,7 +143,7 @@ class TaskDesk(Acting):
         """Change a task's message, then its controls. Return the task, and the edit of its message."""
         inside = self._own(id_).id
         if changes is not None:
-            self._check_change(changes)
+            self._check(tier=changes.tier, weight=changes.weight)
         edit = None if message is None else self._client.edit_message(inside, message)
         if changes is not None:
             plan = self._client.plan_many(TaskFilter(ids=(inside,)), changes)
@@ -213,16 +206,12 @@ class TaskDesk(Acting):
     def _plan(self, tasks: TaskFilter, changes: Changes) -> Plan:
         if tasks.names_all:  # before it is clipped: an app's key would change all tasks of the app
             raise InvalidInput("The filter is empty, so it would select all tasks.", "Give it ids, a tier or a state.")
-        self._check_change(changes)
+        self._check(tier=changes.tier, weight=changes.weight)
         ids = tuple(task.id for task in self._all_own(tasks.ids, self._connection.known_tasks.tasks))
         clipped = replace(tasks, ids=ids, app=self._app(tasks.app), id_prefix=self._prefix(tasks.id_prefix) or None)
         plan = self._client.plan_many(clipped, changes)
         prefix = tasks.id_prefix or ""
         return replace(plan, steps=tuple(s for s in plan.steps if self._ids.shown(s.task.id).startswith(prefix)))
-
-    def _check_change(self, changes: Changes) -> None:
-        if app := self.principal.app:
-            self._book.policy(app).check_change(app, changes.tier, changes.weight)
 
     def _situation(self) -> Situation:
         client = self._client

@@ -27,7 +27,7 @@ def read_definition(task: str, reader: RecordReader) -> PushTask:
     if record is None:
         raise NotFound(
             f"The record of task {task} is no longer in the control topic.",
-            f"Submit its targets yourself: `fairlane dead-letters show --task {task} -o json` lists them.",
+            "Submit its targets yourself, as another task: its dead letters name them.",
         )
     return push_task(record[1], edited_message(edit[1].encode()) if edit else None)
 

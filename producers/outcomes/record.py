@@ -129,7 +129,7 @@ class TargetFilter:
             if value == "":  # as of a variable that is not set; it would select the wrong ones, or all
                 raise InvalidInput(f"{name}: is empty.", "Give a text, or leave it out to select by nothing.")
             if isinstance(value, datetime) and value.tzinfo is None:
-                raise InvalidInput(f"{name}: {value.isoformat()} has no time zone.")
+                raise InvalidInput(f"{name}: {value.isoformat()} has no time zone.", "Add one, such as Z or +08:00.")
 
     @property
     def since_ms(self) -> int:

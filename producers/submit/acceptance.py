@@ -102,7 +102,7 @@ def check_admitted(record: TaskRecord, admission: Admission) -> None:
     if admission.reached == "view":
         raise NotReady(
             f"The limit of app {record.app} cannot be checked: the view in Redis is being rebuilt.",
-            "Submit it again in some seconds (`fairlane registry status`).",
+            "Submit it again in some seconds. An operator sees the progress in `fairlane registry status`.",
         )
     if admission.reached == "tasks":
         current, limit = f"{admission.current:,} live tasks", f"{admission.limit:,} tasks"
@@ -111,7 +111,7 @@ def check_admitted(record: TaskRecord, admission: Admission) -> None:
         current, limit = f"{admission.current:,} queued targets{size}", f"{admission.limit:,} targets"
     raise LimitReached(
         f"App {record.app} is at its limit of {limit}: it has {current}; task {record.task} was not created.",
-        f"Submit it again later, or raise the limit: `fairlane app limit {record.app} --{admission.reached} N`.",
+        f"Submit it again later. An operator may raise it: `fairlane app limit {record.app} --{admission.reached} N`.",
     )
 
 

@@ -89,7 +89,7 @@ class SubmitReport:
             cause = f"has no target that is accepted ({refused})"
         return InvalidInput(
             f"targets: the audience of task {self._task} {cause}, so the task is not submitted.",
-            "Check where the targets come from. If it may be empty, say so: `--allow-empty`, allow_empty=True.",
+            "Check where the targets come from. If it may be empty, say so with allow_empty (`--allow-empty`).",
         )
 
     def progress(self, accepted: int) -> None:

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from dispatcher.channels.submission.address import address_form
 from dispatcher.channels.submission.target_check import TargetCheck
-from dispatcher.model.errors import FairlaneError, InvalidInput, TaskEnded, Unreachable
+from dispatcher.model.errors import FairlaneError, InvalidInput, NotReady, TaskEnded, Unreachable
 from dispatcher.model.task import PushTask
 from dispatcher.model.view import Admission, SubmitLease
 from dispatcher.wire.control import FORMAT, MAIN_WRITER, Sealed, TaskRecord
@@ -70,8 +70,9 @@ def _resumable(task: str) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        if isinstance(error, Unreachable):
-            raise Unreachable(error.cause, hint) from error
+        if isinstance(error, Unreachable | NotReady):
+            kind = Unreachable if isinstance(error, Unreachable) else NotReady
+            raise kind(error.cause, hint) from error
         if type(error) is InvalidInput:  # from the audience, which is checked while it is read
             rest = f"Task {task} is incomplete: submit it again once the audience is right, or cancel it."
             raise InvalidInput(error.cause, f"{error.next_step} {rest}".strip()) from error
@@ -117,7 +118,7 @@ class _Run:
         self._services = services
         self._task = task
         self._targets = targets
-        self._id = task.id or services.new_id()
+        self._id = task.id or f"{services.caller.own_ids}{services.new_id()}"
         self._lease = Lease(services, self._id)
         self._report = SubmitReport(self._id, watchers, services.clock)
         self._allow_empty, self._first = rules.allow_empty, rules.first

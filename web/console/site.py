@@ -162,7 +162,7 @@ class Console:
                     return _see(f"/sign-in?{urlencode({'to': request.path_qs})}")
                 return self._html("sign_in", request, None, Shown({"to": "/"}, trouble=error), status=401)
             except FairlaneError as error:
-                return self._html("problem", request, None, Shown({}, trouble=error), problems.kind_of(error).status)
+                return self._html("problem", request, None, Shown({}, trouble=error), problems.problem_of(error).kind.status)
 
         return answer
 

@@ -5,9 +5,10 @@ from typing import Annotated
 from msgspec import Meta
 
 from fairlane.figures.audit_rows import audit_fields
-from fairlane.figures.rows import key_fields
+from fairlane.figures.rows import picked
+from producers.control.access_control import KeyState
 from web.routes.inputs import Input, Page
-from web.routing import Answer, Call, Route
+from web.routing import Answer, Call, Route, rows
 
 
 class NewKey(Input):
@@ -29,24 +30,25 @@ class AuditPage(Page):
 
 
 def list_keys(call: Call) -> Answer:
-    return Answer({"rows": [key_fields(state) for state in call.desks.service.keys(call.query.app)], "more": False})
+    return rows(call.desks.service.client("keys.list").access.keys(call.query.app), KeyState._asdict)
 
 
 def create_key(call: Call) -> Answer:
-    new = call.desks.service.create_key(call.body.app, call.body.scopes, call.body.ends_in_s)
-    document = {"key": new.token, "id": new.id, "app": new.key.app, "scopes": sorted(new.key.scopes)}
-    return Answer({**document, "ends_ms": new.key.ends_ms}, 201)
+    access = call.desks.service.client("keys.create").access
+    new = access.create(call.body.app, call.body.scopes, call.body.ends_in_s)
+    made = picked(new.key, ("app", "scopes", "ends_ms"))
+    return Answer({"key": new.token, "id": new.id, **made, "scopes": sorted(new.key.scopes)}, 201)
 
 
 def revoke_key(call: Call) -> Answer:
-    revoked = call.desks.service.revoke_key(call.path["id"])
+    revoked = call.desks.service.client("keys.revoke").access.revoke(call.path["id"])
     return Answer({"id": call.path["id"], "revoked_ms": revoked.revoked_ms})
 
 
 def list_audit(call: Call) -> Answer:
-    found = call.desks.service.audit(call.query.limit + 1, call.query.app)
-    rows = [audit_fields(entry) for entry in found[: call.query.limit]]
-    return Answer({"rows": rows, "more": len(found) > len(rows)})
+    asked: AuditPage = call.query
+    entries = call.desks.service.client("audit.list").audit(asked.limit + 1, asked.app)
+    return rows(entries, audit_fields, asked.limit)
 
 
 ROUTES = (

@@ -8,6 +8,7 @@ from contextlib import suppress
 import msgspec
 
 from dispatcher.model.view import TaskView
+from fairlane.figures.rows import EVENT_FIELDS, picked
 from producers.desk.board.lists import Selection
 from producers.desk.board_desk import BoardDesk
 from web.routes.inputs import TaskSelection
@@ -59,8 +60,8 @@ async def _events(desk: BoardDesk, selection: Selection) -> AsyncGenerator[bytes
 
 
 def _event(task: TaskView) -> bytes:
-    fields = {name: getattr(task, name) for name in ("id", "state", "targets", "rate", "eta_s")}
-    return b"event: %b\ndata: %b\n\n" % (b"end" if task.ended else b"task", msgspec.json.encode(fields))
+    data = msgspec.json.encode(picked(task, EVENT_FIELDS))
+    return b"event: %b\ndata: %b\n\n" % (b"end" if task.ended else b"task", data)
 
 
 ROUTES = (

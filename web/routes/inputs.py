@@ -1,10 +1,7 @@
 """Inputs that routes share: pages, filters, times."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import UTC, datetime
-from itertools import islice
-from typing import Annotated, Any
+from datetime import datetime
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
@@ -42,30 +39,9 @@ class TaskSelection(Input):
         return {name: getattr(self, name) for name in TaskSelection.__struct_fields__}
 
 
-def first(items: Any, limit: int) -> tuple[list[Any], bool]:
-    """Return the first items, and whether there are more."""
-    items = iter(items)
-    rows = list(islice(items, limit))
-    return rows, next(items, None) is not None
-
-
 def moment(text: str | None, name: str) -> datetime | None:
-    """Return a time of RFC 3339. Raises InvalidInput, also for one without a zone."""
-    if text is None:
-        return None
+    """Return a time of RFC 3339. Raises InvalidInput."""
     try:
-        time = datetime.fromisoformat(text)
+        return text if text is None else datetime.fromisoformat(text)
     except ValueError:
         raise InvalidInput(f"{name}: is {text!r}; it must be a time such as 2026-01-31T08:00:00Z.") from None
-    if time.tzinfo is None:
-        raise InvalidInput(f"{name}: is {text!r}, without a time zone.", "Add Z, or an offset such as +08:00.")
-    return time.astimezone(UTC)
-
-
-@contextmanager
-def inside(field: str) -> Iterator[None]:
-    """Name fields that the block refuses as those of an object in the body."""
-    try:
-        yield
-    except InvalidInput as error:
-        raise InvalidInput(f"{field}.{error.cause}", error.next_step) from None

@@ -1,14 +1,15 @@
 """Dead letters and invalid targets over HTTP."""
 
 from dataclasses import asdict
-from typing import Annotated
+from functools import partial
+from typing import Annotated, Any
 
 from msgspec import Meta
 
-from fairlane.figures.rows import GROUP_FIELDS, INVALID_FIELDS, fields_of
+from fairlane.figures.rows import GROUP_FIELDS, INVALID_FIELDS, picked
 from producers.outcomes.record import TargetFilter
-from web.routes.inputs import Input, Page, first, moment
-from web.routing import Answer, Call, Route
+from web.routes.inputs import Input, Page, moment
+from web.routing import Answer, Call, Route, rows
 
 
 class Which(Input):
@@ -25,14 +26,8 @@ class Which(Input):
 
     def chosen(self) -> TargetFilter:
         """Return the filter."""
-        return TargetFilter(
-            task=self.task,
-            app=self.app,
-            channel=self.channel,
-            error=self.error,
-            since=moment(self.since, "since"),
-            until=moment(self.until, "until"),
-        )
+        times: dict[str, Any] = {name: moment(getattr(self, name), name) for name in ("since", "until")}
+        return TargetFilter(**picked(self, ("task", "app", "channel", "error")), **times)
 
 
 class Listed(Which):
@@ -53,7 +48,7 @@ class Invalid(Page):
 
 def list_letters(call: Call) -> Answer:
     groups = call.desks.letters.letters(call.query.chosen(), call.query.state)
-    return Answer({"rows": fields_of(groups, GROUP_FIELDS), "more": False})
+    return rows(groups, partial(picked, fields=GROUP_FIELDS))
 
 
 def replay(call: Call) -> Answer:
@@ -68,8 +63,7 @@ def drop(call: Call) -> Answer:
 def invalid(call: Call) -> Answer:
     asked: Invalid = call.query
     chosen = TargetFilter(app=asked.app, channel=asked.channel, since=moment(asked.since, "since"))
-    found, more = first(call.desks.letters.invalid(chosen), asked.limit)
-    return Answer({"rows": fields_of(found, INVALID_FIELDS), "more": more})
+    return rows(call.desks.letters.invalid(chosen), partial(picked, fields=INVALID_FIELDS), asked.limit)
 
 
 ROUTES = (

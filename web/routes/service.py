@@ -2,12 +2,12 @@
 
 import time
 from dataclasses import asdict
-from typing import Annotated, ClassVar
+from functools import partial
+from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from dispatcher.access.app_policy import AppPolicy
 from dispatcher.analysis.situation import job_of_view
 from dispatcher.model.errors import InvalidInput, NotFound
 from dispatcher.model.pools import Cap
@@ -17,9 +17,8 @@ from fairlane.figures.rows import signal_fields, worker_fields
 from fairlane.figures.signals import ServiceState, SignalMeter
 from fairlane.figures.usage import app_usage, channels
 from producers.control.service_controls import ServiceControls
-from producers.desk.operator_desk import Change
 from web.routes.inputs import Input
-from web.routing import Answer, Call, Route
+from web.routing import Answer, Call, Route, rows
 
 Count = Annotated[int, Meta(ge=0, le=MAX_TARGETS)]
 
@@ -50,7 +49,6 @@ class ChannelChanges(Input):
 class PolicyChanges(Input):
     """Bounds of an app's keys to be changed."""
 
-    like: ClassVar[type] = AppPolicy
     channels: list[str] | UnsetType = UNSET
     tier: Tier | UnsetType = UNSET
     weight: float | UnsetType = UNSET
@@ -72,38 +70,35 @@ class AppChanges(Input):
 
 
 def show_service(call: Call) -> Answer:
-    settings = call.desks.service.service()
-    return Answer(
-        {
-            "capacity": settings.capacity,
-            "capacity_burst": settings.burst,
-            "tiers": settings.tier_weights,
-            "sharing": settings.sharing,
-        }
-    )
+    settings = call.desks.service.client("service.show").globals()
+    shown = {"capacity": settings.capacity, "capacity_burst": settings.burst, "tiers": settings.tier_weights}
+    return Answer({**shown, "sharing": settings.sharing})
 
 
 def set_service(call: Call) -> Answer:
     given: ServiceChanges = call.body
-    before = call.desks.service.service()
-    changes = list[Change]()
-    if given.capacity is not None:
-        cap = _cap(given.capacity)
-        changes.append(lambda service: service.set_capacity(cap.rate, cap.burst))
-    if given.tiers is not None:
-        weights = {**before.tier_weights, **given.tiers}
-        if unknown := given.tiers.keys() - before.tier_weights.keys():
-            raise InvalidInput(f"tiers: has {', '.join(sorted(unknown))}; the tiers are high, medium and low.")
-        changes.append(lambda service: service.set_tiers(**weights))
-    if given.sharing is not None:
-        changes.append(lambda service: service.set_sharing(given.sharing or ""))
-    call.desks.service.set_service(_all(changes))
+    client = call.desks.service.client("service.set")
+
+    def change(service: ServiceControls) -> None:
+        if given.capacity is not None:
+            cap = Cap.of(given.capacity)
+            service.set_capacity(cap.rate, cap.burst)
+        if given.tiers is not None:
+            before = client.globals().tier_weights
+            if unknown := given.tiers.keys() - before.keys():
+                raise InvalidInput(f"tiers: has {', '.join(sorted(unknown))}; the tiers are high, medium and low.")
+            service.set_tiers(**{**before, **given.tiers})
+        if given.sharing is not None:
+            service.set_sharing(given.sharing)
+
+    client.change_service(change)
     return show_service(call)
 
 
 def show_channel(call: Call) -> Answer:
-    work, name = call.desks.service.channel_work(), call.path["channel"]
-    found = [usage for usage in channels(work.settings, work.tasks, work.states) if usage.channel == name]
+    desk, name = call.desks.service, call.path["channel"]
+    client, tasks = desk.client("channel.show"), desk.live("channel.show")
+    found = [usage for usage in channels(client.globals(), tasks, client.cap_states()) if usage.channel == name]
     if not found:
         raise NotFound(f"There is no channel {name} in any live task or setting.")
     return Answer(asdict(found[0]))
@@ -111,80 +106,59 @@ def show_channel(call: Call) -> Answer:
 
 def set_channel(call: Call) -> Answer:
     given, name = call.body, call.path["channel"]
-    changes = list[Change]()
-    if given.cap is not None:
-        cap = _cap(given.cap)
-        cap_it: Change = (
-            (lambda service: service.cap_channel(name, cap))
-            if given.app is None
-            else (lambda service: service.cap_app(given.app, cap, name))
-        )
-        changes.append(cap_it)
-    if given.paused is not None:
-        changes.append(lambda service: _pause(service, name, given))
-    call.desks.service.set_channel(_all(changes))
+
+    def change(service: ServiceControls) -> None:
+        if given.cap is not None and given.app is None:
+            service.cap_channel(name, Cap.of(given.cap))
+        elif given.cap is not None:
+            service.cap_app(given.app, Cap.of(given.cap), name)
+        if given.paused is not None and given.app is None:
+            service.pause_channel(name, paused=given.paused)
+        elif given.paused:
+            service.pause_flow(name, given.app, given.for_s, given.reason)
+        elif given.paused is not None:
+            service.resume_flow(name, given.app)
+
+    call.desks.service.client("channel.set").change_service(change)
     return show_channel(call) if given.app is None else Answer({"channel": name, "app": given.app})
-
-
-def _pause(service: ServiceControls, channel: str, given: ChannelChanges) -> None:
-    if given.app is None:
-        service.pause_channel(channel, paused=bool(given.paused))
-    elif given.paused:
-        service.pause_flow(channel, given.app, given.for_s, given.reason)
-    else:
-        service.resume_flow(channel, given.app)
 
 
 def show_app(call: Call) -> Answer:
     desk, name = call.desks.service, call.path["app"]
-    work = desk.app_work()
-    usage = app_usage(name, work.settings, [task for task in work.tasks if task.app == name])
-    return Answer({**asdict(usage), "policy": msgspec.structs.asdict(desk.policy(name))})
+    client, tasks = desk.client("app.show"), [task for task in desk.live("app.show") if task.app == name]
+    usage = asdict(app_usage(name, client.globals(), tasks))
+    return Answer({**usage, "policy": msgspec.structs.asdict(client.access.policy(name))})
 
 
 def set_app(call: Call) -> Answer:
-    given, name, desk = call.body, call.path["app"], call.desks.service
-    changes = list[Change]()
-    if given.cap is not None:
-        cap = _cap(given.cap)
-        changes.append(lambda service: service.cap_app(name, cap))
-    if given.weight is not None:
-        changes.append(lambda service: service.weigh_app(name, given.weight))
-    if given.tasks is not None or given.targets is not None:
-        changes.append(lambda service: service.limit_app(name, given.tasks, given.targets))
-    if changes or given.policy is None:
-        desk.set_app(_all(changes))
+    given, name, client = call.body, call.path["app"], call.desks.service.client("app.set")
+
+    def change(service: ServiceControls) -> None:
+        if given.cap is not None:
+            service.cap_app(name, Cap.of(given.cap))
+        if given.weight is not None:
+            service.weigh_app(name, given.weight)
+        if given.tasks is not None or given.targets is not None:
+            service.limit_app(name, given.tasks, given.targets)
+
+    if given.policy is None or given != AppChanges(policy=given.policy):
+        client.change_service(change)
     if given.policy is not None:
-        desk.set_policy(name, msgspec.to_builtins(given.policy))
+        client.access.set_policy(name, msgspec.to_builtins(given.policy))
     return show_app(call)
 
 
 def list_workers(call: Call) -> Answer:
-    now_ms = int(time.time() * 1000)
-    rows = [worker_fields(beat, now_ms) for beat in call.desks.service.workers() if beat.state != "stopped"]
-    return Answer({"rows": rows, "more": False})
+    now_ms, beats = int(time.time() * 1000), call.desks.service.client("workers.list").workers()
+    return rows((beat for beat in beats if beat.state != "stopped"), partial(worker_fields, now_ms=now_ms))
 
 
 def show_signals(call: Call) -> Answer:
-    work, now_s = call.desks.service.signal_work(), time.time()
-    jobs = [job_of_view(task, int(now_s * 1000)) for task in work.tasks]
-    return Answer(signal_fields(SignalMeter().take(ServiceState(now_s, jobs, work.settings, work.workers))))
-
-
-def _cap(given: int | str) -> Cap:
-    return Cap.parse(given) if isinstance(given, str) else Cap(given).checked()
-
-
-def _all(changes: list[Change]) -> Change:
-    """Return one change that makes all. Raises InvalidInput if there is none."""
-    if not changes:
-        raise InvalidInput("There is nothing to change.", "Name at least one setting.")
-
-    def make(service: ServiceControls) -> None:
-        for change in changes:
-            change(service)
-
-    return make
+    desk, now_s = call.desks.service, time.time()
+    client = desk.client("signals.show")
+    client.check_counts()
+    jobs = [job_of_view(task, int(now_s * 1000)) for task in desk.live("signals.show")]
+    return Answer(signal_fields(SignalMeter().take(ServiceState(now_s, jobs, client.globals(), client.workers()))))
 
 
 ROUTES = (

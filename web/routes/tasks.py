@@ -1,7 +1,9 @@
 """Tasks over HTTP: submit, list, show, change, cancel, explain."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from dataclasses import asdict
+from functools import partial
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -9,12 +11,13 @@ from msgspec import UNSET, Meta, UnsetType
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.task import PushTask, Target
 from fairlane.figures.rows import (
+    ACCEPTED_FIELDS,
+    BULK_FIELDS,
     FAILURE_FIELDS,
     OUTCOME_FIELDS,
     REASON_FIELDS,
-    bulk_fields,
     effect_fields,
-    fields_of,
+    picked,
     plan_fields,
     preview_fields,
     task_fields,
@@ -23,9 +26,9 @@ from fairlane.figures.why_rows import why_fields
 from producers.control.task_changes import Changes, TaskFilter
 from producers.submit.cutter import SlabSource
 from producers.submit.intake import AudienceRules
-from web.routes.inputs import Input, Limit, Page, TaskSelection, first, inside
+from web.routes.inputs import Input, Limit, Page, TaskSelection
 from web.routes.ndjson import TargetIn, TaskLines
-from web.routing import Answer, Call, Route
+from web.routing import Answer, Call, Route, rows
 
 MAX_TARGETS = 10_000
 """Targets in one body of JSON; larger audiences come as NDJSON."""
@@ -41,8 +44,6 @@ Targets = Annotated[tuple[str | TargetIn, ...], Meta(max_length=MAX_TARGETS)]
 
 class TaskIn(Input):
     """A task: the fields of a PushTask, and rules for its audience."""
-
-    like: ClassVar[type] = PushTask
 
     channel: str
     message: str | dict[str, Any]
@@ -73,9 +74,8 @@ class TaskIn(Input):
     @property
     def task(self) -> dict[str, Any]:
         """The fields of its PushTask."""
-        mine = ("targets", "allow_empty", "first", "duplicates", "samples")
-        fields = {name: getattr(self, name) for name in self.__struct_fields__ if name not in mine}
-        return {name: value for name, value in fields.items() if value is not UNSET}
+        given = {name: getattr(self, name, UNSET) for name in PushTask.model_fields}
+        return {name: value for name, value in given.items() if value is not UNSET}
 
     @property
     def rules(self) -> AudienceRules:
@@ -117,19 +117,23 @@ class TaskPage(TaskSelection):
     cursor: str | None = None
 
 
-class TaskChanges(Input):
+class Controls(Input):
     """New values; what is left out stays."""
 
     weight: float | None = None
     tier: str | None = None
     cap: int | str | None = None
     paused: bool | None = None
-    message: str | dict[str, Any] | None = None
 
-    def changes(self) -> Changes | None:
-        """Return the changes of controls; None if there are none."""
-        given = {"weight": self.weight, "tier": self.tier, "cap": self.cap, "paused": self.paused}
-        return Changes(**given) if any(value is not None for value in given.values()) else None  # type: ignore[arg-type]
+    def changes(self) -> Changes:
+        """Return the changes of controls. Raises InvalidInput."""
+        return Changes(**picked(self, [name for name in Changes.__slots__ if hasattr(self, name)]))
+
+
+class TaskChanges(Controls):
+    """New values; what is left out stays."""
+
+    message: str | dict[str, Any] | None = None
 
 
 class Filter(Input):
@@ -143,14 +147,10 @@ class Filter(Input):
     id_prefix: str | None = None
 
 
-class ManyChanges(Input):
+class ManyChanges(Controls, kw_only=True):
     """A change of many tasks."""
 
     filter: Filter
-    weight: float | None = None
-    tier: str | None = None
-    cap: int | str | None = None
-    paused: bool | None = None
     cancelled: bool = False
     dry_run: bool = False
 
@@ -185,19 +185,10 @@ def _submitted(
     if len(key) > MAX_KEY_LENGTH:
         raise InvalidInput(f"Idempotency-Key: has {len(key):,} characters; at most {MAX_KEY_LENGTH} are possible.")
     accepted = call.desks.tasks.submit(fields, targets, rules, key)
-    task, result = accepted.task, accepted.result
-    document = {
-        "id": task.id,
-        "app": task.app,
-        "channel": task.channel,
-        "created_ms": task.created_ms,
-        "accepted": result.accepted,
-        "refused": result.refused,
-        "refusals": [msgspec.structs.asdict(refusal) for refusal in result.refusals],
-        "stopped": result.stopped,
-    }
-    replayed = {"Idempotent-Replayed": "true"} if accepted.is_replayed else {}
-    return Answer(document, 200 if accepted.is_replayed else 201, {"Location": f"/v1/tasks/{task.id}", **replayed})
+    task, is_replayed = accepted.task, accepted.is_replayed
+    document = picked(task, ("id", "app", "channel", "created_ms")) | picked(accepted.result, ACCEPTED_FIELDS)
+    replayed = {"Idempotent-Replayed": "true"} if is_replayed else {}
+    return Answer(document, 200 if is_replayed else 201, {"Location": f"/v1/tasks/{task.id}", **replayed})
 
 
 def preview(call: Call) -> Answer:
@@ -208,8 +199,8 @@ def list_tasks(call: Call) -> Answer:
     asked: TaskPage = call.query
     page = call.desks.board.tasks(asked.only(), asked.sort, asked.limit, asked.cursor)
     age = {} if page.age is None else {**page.age._asdict(), "age_s": round(page.age.age_s, 3)}
-    rows = [task_fields(view) for view in page.tasks]
-    return Answer({"rows": rows, "cursor": page.cursor, **age, "counts": page.counts})
+    tasks = [task_fields(view) for view in page.tasks]
+    return Answer({"rows": tasks, "cursor": page.cursor, **age, "counts": page.counts})
 
 
 def show(call: Call) -> Answer:
@@ -218,56 +209,48 @@ def show(call: Call) -> Answer:
 
 
 def change(call: Call) -> Answer:
-    given = call.body
-    changes = given.changes()
-    if changes is None and given.message is None:
+    given: TaskChanges = call.body
+    if given == TaskChanges():
         raise InvalidInput("There is nothing to change.", "Name at least one of weight, tier, cap, paused, message.")
-    view, edit = call.desks.tasks.change(call.path["id"], changes, given.message)
+    changes = given.changes()
+    view, edit = call.desks.tasks.change(call.path["id"], None if changes == Changes() else changes, given.message)
     return Answer({**task_fields(view), "edit": None if edit is None else edit.number})
 
 
 def cancel(call: Call) -> Answer:
     cancelled = call.desks.tasks.cancel(call.path["id"], call.query.wait_s)
-    return Answer(
-        {"id": call.path["id"], "in_flight": cancelled.in_flight, "sent": cancelled.sent, "settled": cancelled.settled}
-    )
+    return Answer({"id": call.path["id"], **asdict(cancelled)})
 
 
 def why(call: Call) -> Answer:
-    advises = not call.desks.principal.app
-    return Answer(why_fields(call.desks.tasks.why(call.path["id"]), advises=advises))
+    return Answer(why_fields(call.desks.tasks.why(call.path["id"]), advises=not call.desks.principal.app))
 
 
 def failures(call: Call) -> Answer:
     desk, id_, asked = call.desks.tasks, call.path["id"], call.query
     if asked.by_reason:
-        return _rows(desk.failures_by_reason(id_), REASON_FIELDS, asked.limit)
-    return _rows(desk.failures(id_), FAILURE_FIELDS, asked.limit)
+        return rows(desk.failures_by_reason(id_), partial(picked, fields=REASON_FIELDS), asked.limit)
+    return rows(desk.failures(id_), partial(picked, fields=FAILURE_FIELDS), asked.limit)
 
 
 def outcomes(call: Call) -> Answer:
     found = call.desks.tasks.outcomes(call.path["id"], call.query.target)
-    return _rows(found, OUTCOME_FIELDS, call.query.limit)
+    return rows(found, partial(picked, fields=OUTCOME_FIELDS), call.query.limit)
 
 
 def change_many(call: Call) -> Answer:
     given: ManyChanges = call.body
-    with inside("filter"):
+    try:
         tasks = TaskFilter(**msgspec.structs.asdict(given.filter))
-    changes = Changes(
-        weight=given.weight, tier=given.tier, cap=given.cap, paused=given.paused, cancelled=given.cancelled
-    )
+    except InvalidInput as error:
+        raise InvalidInput(f"filter.{error.cause}", error.next_step) from None
+    changes = given.changes()
     desk = call.desks.tasks
     if not given.dry_run:
-        return Answer(bulk_fields(desk.change_many(tasks, changes)))
+        return Answer(picked(desk.change_many(tasks, changes), BULK_FIELDS))
     made = desk.preview_change(tasks, changes)
     effects = {"affected": [effect_fields(effect) for effect in made.effects], "affects_others": made.moves_others}
     return Answer({**plan_fields(made.plan), **effects})
-
-
-def _rows(items: Any, fields: tuple[str, ...], limit: int) -> Answer:
-    found, more = first(items, limit)
-    return Answer({"rows": fields_of(found, fields), "more": more})
 
 
 _TASK = "/v1/tasks/{id}"

@@ -9,7 +9,6 @@ from dispatcher.model.values import duration
 from fairlane.cli.base.connect import client_of
 from fairlane.cli.base.output import Output, say
 from fairlane.figures.audit_rows import audit_fields
-from fairlane.figures.rows import key_fields
 from fairlane.screen.fields import local_moment
 
 KEY_COLUMNS = ("id", "app", "scopes", "state", "ends", "used")
@@ -27,7 +26,7 @@ def create(ctx: click.Context, app: str | None, scopes: str, ends_in_s: float | 
 
 def list_keys(ctx: click.Context, output: Output, app: str | None) -> None:
     with client_of(ctx) as client:
-        rows = [key_fields(state) for state in client.access.keys(app)]
+        rows = [state._asdict() for state in client.access.keys(app)]
     shown = [
         row | {"scopes": ", ".join(row["scopes"]), "ends": _moment(row["ends_ms"]), "used": _moment(row["used_ms"])}
         for row in rows

@@ -18,7 +18,7 @@ from fairlane.cli.base.output import Output, confirm, say
 from fairlane.cli.base.progress import changing, counting
 from fairlane.cli.commands.task import CONTROLS
 from fairlane.cli.handlers.effects import show_effects, situation
-from fairlane.figures.rows import bulk_fields, effects_fields, plan_fields
+from fairlane.figures.rows import BULK_FIELDS, effects_fields, picked, plan_fields
 from fairlane.screen.table import table_of
 from producers.client import PushClient
 from producers.control.steering import BulkResult, Plan
@@ -219,7 +219,7 @@ def _tell(plan: Plan, result: BulkResult, done: str) -> None:
 
 def _print(output: Output, result: BulkResult, followed: dict[str, Any]) -> None:
     if output.as_json:
-        output.emit(bulk_fields(result) | followed, lambda: "")
+        output.emit(picked(result, BULK_FIELDS) | followed, lambda: "")
 
 
 def _preview(plan: Plan) -> Any:

@@ -12,19 +12,27 @@ import pytest
 
 from backends.redis.client import assemble, lua_texts
 from backends.redis.epochs import Epochs
+from backends.redis.registry.access import AccessTable
+from backends.redis.registry.audit import AuditTable
 from backends.redis.registry.registry import Feed, Registry
 from backends.redis.registry.task_rows import TASK_VIEW
 from backends.redis.view import RedisView, open_view
 from backends.redis.workers import JobLocks, Workers
 from backends.settings import RedisSettings
+from backends.system_clock import SystemClock
 from benchmarks.redis_server import RedisServer, binaries, free_port, running
-from dispatcher.model.errors import FairlaneError, InvalidInput, Unreachable
+from dispatcher.access.keys import AccessKey
+from dispatcher.access.principal import Caller, Scope
+from dispatcher.model.errors import FairlaneError, InvalidInput, NoKey, Unreachable
 from dispatcher.model.view import FeedEntry, TierStats, WorkerBeat
 from dispatcher.wire.control import GlobalChange
+from producers.desk.access_book import AccessBook
+from producers.outcomes.replay import Replays
 from tests.contract.ledger_worlds import task_record
 from tests.contract.registry_records import change, epoch_of, setting
 from tests.integration.worker_crew import eventually
-from tests.records import beat
+from tests.records import beat, dead_letter
+from tests.unit.dispatch.producers.letter_world import LetterWorld
 
 BINARIES = sorted(binaries().items())
 
@@ -112,6 +120,45 @@ def test_a_full_redis_refuses_new_tasks_and_goes_on_with_the_others(
     full(False)
     registry.submissions.admit(new)
     view.count("repeats")
+
+
+def test_keys_are_followed_while_redis_is_full(view: RedisView, full: Callable[[bool], object]) -> None:
+    registry, table, clock = Registry(view), AccessTable(view), SystemClock()
+    new, other = (AccessKey.create("shop", frozenset({Scope.READ}), clock.wall_ms()) for _ in range(2))
+    for number, each in enumerate((new, other)):
+        registry.control.apply(str(number), setting(f"key:{each.id}", each.key.text))
+    book = AccessBook(table, lambda: True, clock)
+    book.start()
+    with closing(book):
+        full(True)
+        for each in (new, other):
+            book.principal(each.token)
+        registry.control.apply("2", setting(f"key:{new.id}", new.key.revoked(clock.wall_ms()).text))
+        eventually(lambda: not knows(book, new.token), 10, "it is refused")
+        assert table.last_uses() == {}
+        full(False)
+        eventually(lambda: table.last_uses().keys() == {new.id, other.id}, 10, "uses are stored after all")
+        assert knows(book, other.token)
+
+
+def knows(book: AccessBook, token: str) -> bool:
+    try:
+        return book.principal(token).app == "shop"
+    except NoKey:
+        return False
+
+
+def test_dead_letters_are_sent_again_although_redis_goes_away(open_at: Open) -> None:
+    """Their marks in Pulsar say who did it; only the list of changes lacks it."""
+    letters, gone = LetterWorld(), open_at(f"redis://127.0.0.1:{free_port()}/0")
+    letters.topic.append(dead_letter("sale", ["a", "b"]))
+    audit = AuditTable(gone)
+    with pytest.raises(Unreachable):
+        list(audit.entries(1))
+    replays = Replays(letters, SystemClock(), letters.submit, letters.task_of, Caller("cli:ana@ops"), audit.keep_mark)
+    assert [replay.state for replay in replays.replay(letters.rows())] == ["replayed"]
+    assert letters.sent_again() == ["a", "b"]
+    assert {mark.by for mark in letters.marks()} == {"cli:ana@ops"}
 
 
 def test_a_redis_that_comes_back_is_used_again(open_at: Open) -> None:

@@ -11,10 +11,10 @@ from aiohttp import web
 
 from fairlane.settings import Settings
 from producers.client import PushClient
+from scripts.api_answers import ANSWERS, Problem
 from tests.integration.provider import Body, provider
 from tests.integration.web.calls import Api, serving
 from tests.integration.worker_crew import crew, eventually
-from web.openapi.answers import ANSWERS, Problem
 from web.routes import ROUTES
 
 TASK: dict[str, Any] = {"channel": "log", "message": "hi", "app": "shop", "targets": ["t-1", "t-2"]}

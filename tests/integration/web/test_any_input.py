@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from fairlane.settings import Settings
 from producers.client import PushClient
+from scripts.api_document import document
 from tests.integration.web.calls import Api, serving
 from tests.integration.worker_crew import Crew
-from web.openapi.document import document
 
 API = document()
 CALLS = [

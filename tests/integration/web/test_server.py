@@ -61,6 +61,8 @@ def test_metrics_are_served_on_a_port_of_their_own(server: ApiServer) -> None:
     with urllib.request.urlopen(url, timeout=10) as response:  # of this machine
         text = response.read().decode()
     assert 'fairlane_api_requests_total{action="workers.list",status="200"} 1.0' in text
+    assert 0 <= float(text.split("fairlane_api_access_age_seconds ")[-1].split()[0]) < 5
+    assert "fairlane_api_free_uploads 8.0" in text
     assert server.ask("GET", "/metrics")[0] == 404
 
 

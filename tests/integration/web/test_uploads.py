@@ -3,6 +3,7 @@
 import gzip
 import http.client
 import json
+import re
 import socket
 import threading
 import time
@@ -162,6 +163,17 @@ def test_upload_that_breaks_off_is_not_sealed_and_goes_on(
         }
         broken_off(server, *sent[kind], then)
     status, document, _ = until_accepted(server, whole)
+    assert (status, document["accepted"]) == (201, TARGETS)
+    check_sent_once(server, members, id_, audience(TARGETS))
+
+
+def test_upload_without_an_id_goes_on_under_the_id_that_its_answer_names(server: ApiServer, members: Crew) -> None:
+    given = {"channel": "log", "message": "Hi {name}", "tier": "high", "chunk": 10}
+    sent = gzip.compress(json.dumps(given).encode() + b"\n" + BODY)[:-1]
+    status, problem, _ = upload(server, sent, **{"Content-Encoding": "gzip"})
+    (id_,) = re.findall(r"id='(\w+)'", problem["next_step"])
+    assert (status, state(server, id_)["sealed"]) == (400, False)
+    status, document, _ = until_accepted(server, head(id_) + BODY)
     assert (status, document["accepted"]) == (201, TARGETS)
     check_sent_once(server, members, id_, audience(TARGETS))
 

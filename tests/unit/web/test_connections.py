@@ -1,7 +1,12 @@
 """Connections are bounded, and none may be slow for ever."""
 
 import asyncio
+import os
+import resource
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -21,6 +26,35 @@ async def test_one_connection_too_many_is_closed_and_a_place_that_became_free_is
         await until(lambda: server.figures.connections == 1, "one is free again")
         assert (await server.ask("GET /livez")).status == 200
         held[1][1].close()
+
+
+async def test_connection_that_comes_when_no_file_is_left_is_served_later(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(connections, "_AGAIN_S", 0.1)
+    async with served() as server:
+        with socket.socket() as client:
+            client.setblocking(False)
+            with no_more_files():
+                await asyncio.get_running_loop().sock_connect(client, ("127.0.0.1", server.port))
+                await until(lambda: caplog.records, "it cannot be accepted")
+            assert "no connection can be accepted" in caplog.text
+            reader, writer = await asyncio.open_connection(sock=client)
+            writer.write(b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            assert Reply.parse(await rest_of(reader)).status == 200
+            writer.close()
+
+
+@contextmanager
+def no_more_files() -> Iterator[None]:
+    """Let this process open no file for the time of the block."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with Path(os.devnull).open() as lowest:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest.fileno(), limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 async def test_headers_that_do_not_come_close_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@
 from prometheus_client import CollectorRegistry, generate_latest
 
 from tests.unit.web.stub_server import served
-from web.metrics import ApiCollector
 
 
 async def test_requests_are_counted_by_action_and_status_and_timed() -> None:
@@ -11,7 +10,7 @@ async def test_requests_are_counted_by_action_and_status_and_timed() -> None:
         for line in ("GET /v1/tasks", "GET /v1/tasks", "GET /v1/tasks/1", "GET /nothing", "FOO /"):
             await server.ask(line)
         registry = CollectorRegistry()
-        registry.register(ApiCollector(server.figures))
+        registry.register(server.figures)
         text = generate_latest(registry).decode()
     for line in (
         'fairlane_api_requests_total{action="tasks.list",status="200"} 2.0',
@@ -20,5 +19,6 @@ async def test_requests_are_counted_by_action_and_status_and_timed() -> None:
         'fairlane_api_requests_total{action="none",status="400"} 1.0',
         'fairlane_api_request_seconds_count{action="tasks.list"} 2.0',
         "fairlane_api_in_flight 0.0",
+        "fairlane_api_free_uploads 8.0",
     ):
         assert line in text

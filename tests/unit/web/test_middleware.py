@@ -41,7 +41,7 @@ async def test_a_client_that_waits_for_a_word_is_answered_once() -> None:
 
 
 class ForgetfulDoor(StubDoor):
-    """A door that hears of KEY late: its copy is old until then, for so many questions."""
+    """A door that hears of KEY late. ages_s: of its copy, at each question until then."""
 
     def __init__(self, *ages_s: float) -> None:
         super().__init__()

@@ -4,6 +4,7 @@ import copy
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,17 @@ import pytest
 
 from dispatcher.access.actions import ACTIONS
 from scripts.api_changes import breaking
-from web.openapi.document import OPEN_ROUTES, document, kinds
-from web.problems import problem
+from scripts.api_document import document, kinds
+from tests.unit.web.stub_server import served
+from web.health import ROUTES as OPEN_ROUTES
+from web.problems import ProblemError
 from web.routes import ROUTES
+from web.routing import checked
 
-REFERENCE = Path(__file__).parents[3] / "docs" / "reference"
+ROOT = Path(__file__).parents[3]
+REFERENCE = ROOT / "docs" / "reference"
 API: dict[str, Any] = json.loads(json.dumps(document()))
-CHECKED_IN = json.loads((REFERENCE / "openapi.json").read_text(encoding="utf-8"))
+CHECKED_IN = json.loads((ROOT / "web" / "openapi.json").read_text(encoding="utf-8"))
 CALLS = {(path, method): call for path, calls in API["paths"].items() for method, call in calls.items()}
 SCHEMAS = API["components"]["schemas"]
 
@@ -30,6 +35,13 @@ def test_checked_in_document_is_up_to_date() -> None:
     assert CHECKED_IN == API, "run `python scripts/reference.py`"
 
 
+async def test_server_sends_the_checked_in_document_without_a_key() -> None:
+    async with served() as server:
+        reply = await server.ask("GET /openapi.json", headers="Host: localhost\r\n")
+    assert (reply.status, reply.headers["content-type"]) == (200, "application/json")
+    assert reply.document == CHECKED_IN
+
+
 def test_document_is_valid() -> None:
     validator = pytest.importorskip("openapi_spec_validator")
     validator.OpenAPIV31SpecValidator(API).validate()
@@ -40,6 +52,12 @@ def test_every_route_is_in_the_document_with_its_scope() -> None:
     assert {place: call["security"][0]["key"][0] for place, call in CALLS.items() if call["security"]} == keyed
     opened = {(route.path, route.method.lower()) for route in OPEN_ROUTES}
     assert opened == {place for place, call in CALLS.items() if not call["security"]}
+
+
+def test_routes_without_an_action_and_actions_without_a_route_are_refused() -> None:
+    for odd, named in ((ROUTES[1:], ROUTES[0].action), ((*ROUTES, replace(ROUTES[0], action="tasks.steal")), "steal")):
+        with pytest.raises(LookupError, match=named):
+            checked(odd)
 
 
 def test_names_of_calls_and_schemas_are_short_and_used_once() -> None:
@@ -63,7 +81,7 @@ def test_fields_are_described_by_the_docstrings_under_them() -> None:
 def test_type_of_every_problem_is_a_heading_of_the_reference() -> None:
     headings = set(re.findall(r"^## (.+)$", (REFERENCE / "problems.md").read_text("utf-8"), re.MULTILINE))
     for kind in kinds():
-        page, _, anchor = problem(kind, "r1", "")["type"].partition("#")
+        page, _, anchor = ProblemError(kind, "").document("r1")["type"].partition("#")
         assert page == "/docs/reference/problems.md"
         assert anchor in headings
 

@@ -18,7 +18,7 @@ def pointers(body: bytes, model: type = NewTask) -> list[str]:
     """Return the pointers of the problem that a body gets."""
     with pytest.raises(InvalidInput) as refused:
         parse_json(body, model)
-    return [error["pointer"] for error in problem_of(refused.value, "r1")["errors"]]
+    return [error["pointer"] for error in problem_of(refused.value).document("r1")["errors"]]
 
 
 @pytest.mark.parametrize(
@@ -56,8 +56,8 @@ def test_wrong_body_is_the_whole_document() -> None:
 
 def test_field_of_a_query_is_named() -> None:
     with pytest.raises(InvalidInput) as refused:
-        parse_query({"limit": "0"}, ["limit"], TaskPage)
-    assert [error["pointer"] for error in problem_of(refused.value, "r1")["errors"]] == ["/limit"]
+        parse_query([("limit", "0")], TaskPage)
+    assert [error["pointer"] for error in problem_of(refused.value).document("r1")["errors"]] == ["/limit"]
 
 
 @pytest.mark.parametrize(
@@ -90,4 +90,4 @@ def test_field_twice_among_many_is_found_in_linear_time() -> None:
 
 def test_long_input_is_not_sent_back() -> None:
     error = InvalidInput("x" * 1_000_000)
-    assert len(problem_of(error, "r1")["detail"]) < MAX_DETAIL + 10
+    assert len(problem_of(error).document("r1")["detail"]) < MAX_DETAIL + 10

@@ -13,7 +13,7 @@ from producers.submit.report import SubmitResult
 from tests.unit.tasks import task_view
 from tests.unit.web.stub_server import HEAD, Reply, Server, StubDoor, rest_of, served, until
 from web import uploads
-from web.uploads import MAX_UPLOADS
+from web.uploads import MAX_OF_APP, MAX_UPLOADS
 
 TASK = b'{"channel": "null", "message": "hello"}\n'
 TARGETS = b'"one"\n"two"\n'
@@ -35,6 +35,7 @@ class Door(StubDoor):
             self.ends.append(sum(len(slab.items) for slab in targets.slabs(1)))
         except BaseException as error:
             self.ends.append(error)
+            error.add_note("It is called t.")
             raise
         result = SubmitResult(
             task="t", accepted=int(str(self.ends[-1])), refused=0, refusals=(), envelopes=0, resumed_from=0,
@@ -131,7 +132,7 @@ async def test_slow_upload_is_ended_with_408(monkeypatch: pytest.MonkeyPatch) ->
     async with served(door) as server:
         reply = await (await begun(server, BODY)).answer()
         assert (reply.status, "retry-after" in reply.headers) == (408, True)
-        assert "goes on from what is stored" in reply.document["next_step"]
+        assert reply.document["next_step"] == "Send the same again. It is called t."
     assert len(door.ends) == 1
     assert not isinstance(door.ends[0], int)
 
@@ -143,12 +144,33 @@ async def test_ninth_upload_is_sent_away_until_another_ends() -> None:
         await until(lambda: len(door.begun) == MAX_UPLOADS, "all have begun")
         reply = await (await begun(server, WHOLE)).answer()
         assert (reply.status, "retry-after" in reply.headers) == (503, True)
+        assert reply.document["type"].endswith("#busy")
+        assert server.figures.free_uploads == 0
         clients[0].writer.close()
         await until(lambda: len(door.ends) == 1, "one has ended")
         assert (await (await begun(server, WHOLE)).answer()).status == 201
         for client in clients[1:]:
             client.writer.write(b"0\r\n\r\n")
             assert (await client.answer()).status == 201
+        assert server.figures.free_uploads == MAX_UPLOADS
+
+
+async def test_one_app_cannot_take_all_places_of_uploads() -> None:
+    door = Door(app="shop")
+    async with served(door) as server:
+        clients = [await begun(server, BODY) for _ in range(MAX_OF_APP)]
+        await until(lambda: len(door.begun) == MAX_OF_APP, "all have begun")
+        reply = await (await begun(server, WHOLE)).answer()
+        assert (reply.status, "retry-after" in reply.headers) == (503, True)
+        assert f"{MAX_OF_APP} uploads of app shop" in reply.document["detail"]
+        door.app = "news"
+        assert (await (await begun(server, WHOLE)).answer()).status == 201
+        door.app = "shop"
+        clients[0].writer.write(b"0\r\n\r\n")
+        assert (await clients[0].answer()).status == 201
+        assert (await (await begun(server, WHOLE)).answer()).status == 201
+        for client in clients[1:]:
+            client.writer.close()
 
 
 async def test_server_that_stops_takes_no_new_upload_and_breaks_open_ones_off(monkeypatch: pytest.MonkeyPatch) -> None:

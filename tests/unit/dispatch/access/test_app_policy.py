@@ -46,17 +46,17 @@ def test_all_bounds_that_a_task_breaks_are_named() -> None:
 
 
 def test_change_beyond_the_policy_is_refused() -> None:
-    BOUNDED.check_change("shop", "low", None)
+    BOUNDED.check("shop", tier="low", weight=None)
     with pytest.raises(InvalidInput, match="tiers up to medium"):
-        BOUNDED.check_change("shop", "high", None)
+        BOUNDED.check("shop", tier="high", weight=None)
     with pytest.raises(InvalidInput, match="weight up to 2"):
-        BOUNDED.check_change("shop", None, 3)
+        BOUNDED.check("shop", tier=None, weight=3)
 
 
 def test_audience_larger_than_the_policy_is_refused() -> None:
-    BOUNDED.check_size("shop", 1_000)
+    BOUNDED.check("shop", audience=1_000)
     with pytest.raises(InvalidInput, match=r"audience: is 1,001; .* up to 1,000"):
-        BOUNDED.check_size("shop", 1_001)
+        BOUNDED.check("shop", audience=1_001)
 
 
 def test_without_a_policy_channels_with_shared_credentials_must_be_named() -> None:

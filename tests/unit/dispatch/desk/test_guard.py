@@ -9,13 +9,13 @@ from dispatcher.access.actions import ACTIONS, Action
 from dispatcher.access.principal import Principal, Scope
 from dispatcher.model.errors import FairlaneError, Forbidden, NotReady, Refused
 from producers.desk.access_book import CHANGES_S, READS_S
+from producers.desk.acting import Acting
 from producers.desk.guard import action, check_right
 from producers.desk.letter_desk import LetterDesk
-from producers.desk.operator_desk import OperatorDesk
 from producers.desk.task_desk import TaskDesk
 from tests.unit.dispatch.desk.desk_world import DeskWorld
 
-DESKS = (TaskDesk, LetterDesk, OperatorDesk)
+DESKS = (TaskDesk, LetterDesk)
 GRANTED = {
     Scope.SUBMIT: {"tasks.submit", "tasks.preview"},
     Scope.READ: {
@@ -75,7 +75,7 @@ def test_method_whose_action_is_not_in_the_table_cannot_be_defined() -> None:
         action("tasks.steal")
 
 
-class Desk:
+class Desk(Acting):
     def __init__(self, age_s: float = 0.0, *scopes: Scope) -> None:
         self.principal = who(*(scopes or Scope), app="")
         self.age_s = age_s
@@ -84,7 +84,8 @@ class Desk:
         if self.age_s > (CHANGES_S if action.is_change else READS_S):
             raise NotReady("Too old.")
 
-    def reword(self, error: FairlaneError) -> None:
+    def reword(self, error: Exception) -> None:
+        assert isinstance(error, FairlaneError)
         error.cause = error.cause.replace("shop--", "")
 
     @action("tasks.set")

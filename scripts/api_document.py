@@ -2,24 +2,27 @@
 
 import ast
 import inspect
+import re
 import sys
-from asyncio import get_running_loop
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from itertools import pairwise
 from typing import Any, get_origin, get_type_hints
 
 import msgspec
-from aiohttp import web
 from aiohttp.web_routedef import RouteDef
 
 from dispatcher.access.actions import ACTIONS
+from dispatcher.access.app_policy import AppPolicy
+from dispatcher.model.task import PushTask
 from fairlane import __version__
+from scripts.api_answers import ANSWERS, Problem
 from web import health, problems
 from web.encoding import CSV, JSON, NDJSON
-from web.openapi.answers import ANSWERS, Problem
 from web.problems import CONTENT_TYPE, KINDS, Kind, of_status
 from web.routes import ROUTES
+from web.routes.service import PolicyChanges
+from web.routes.tasks import TaskIn
 from web.routing import Route, Stream
 
 OF_HTTP = (405, 408, 413, 415, 421)
@@ -34,6 +37,8 @@ IDEMPOTENCY_KEY = {
     "schema": {"type": "string", "maxLength": 255},
 }
 _REF = "#/components/schemas/{name}"
+LIKE: dict[type, type] = {TaskIn: PushTask, PolicyChanges: AppPolicy}
+"""Classes whose docstrings hold for the fields of an input, too."""
 Schemas = dict[Any, dict[str, Any]]
 """Schemas by type."""
 
@@ -56,7 +61,7 @@ def document(routes: Iterable[Route] = ROUTES) -> dict[str, Any]:
     for route in routes:
         query = components.pop(_name(schemas[route.query]), {}) if route.query else {}
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas, query)
-    for opened in OPEN_ROUTES:
+    for opened in health.ROUTES:
         paths[opened.path] = {opened.method.lower(): _open_operation(opened)}
     return {
         "openapi": "3.1.0",
@@ -72,7 +77,7 @@ def document(routes: Iterable[Route] = ROUTES) -> dict[str, Any]:
 
 # ------------------------------------------------------------- operations
 def _answers(route: Route) -> tuple[Any, ...]:
-    answer = ANSWERS[route.name or route.action]
+    answer = ANSWERS[route.action]
     return answer if isinstance(answer, tuple) else (answer,)
 
 
@@ -105,7 +110,7 @@ def _operation(route: Route, schemas: Schemas, query: Mapping[str, Any]) -> dict
 
 
 def _parameters(route: Route, query: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    for name in route.placeholders:
+    for name in re.findall(r"{(\w+)}", route.path):
         yield {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
     for name, schema in query.get("properties", {}).items():
         known = {**schema, **schema.get("anyOf", [{}])[0]}  # of `TYPE | None`, the type
@@ -172,7 +177,7 @@ def _classes(info: Any) -> Iterator[type]:
 def _field_texts(cls: type) -> dict[str, str]:
     """Return the docstrings under the fields of a class, of its bases, and of the class that it is like."""
     texts: dict[str, str] = {}
-    like: type = getattr(cls, "like", object)
+    like: type = next((like for own, like in LIKE.items() if issubclass(cls, own)), getattr(cls, "like", object))
     for base in (*reversed(like.__mro__), *reversed(cls.__mro__)):
         for field, text in pairwise(_bodies(base.__module__).get(base.__name__, ())):
             if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr):
@@ -188,19 +193,3 @@ def _bodies(module: str) -> dict[str, list[ast.stmt]]:
     except (OSError, TypeError):
         return {}
     return {node.name: node.body for node in tree.body if isinstance(node, ast.ClassDef)}
-
-
-# ------------------------------------------------------------- its route
-@cache
-def _encoded() -> bytes:
-    return msgspec.json.encode(document())
-
-
-async def openapi(_: web.Request) -> web.Response:
-    """This document."""
-    body = await get_running_loop().run_in_executor(None, _encoded)
-    return web.Response(body=body, content_type="application/json")
-
-
-OPEN_ROUTES = (*health.ROUTES, web.get("/openapi.json", openapi))
-"""The routes that need no key."""

@@ -16,9 +16,23 @@ from dispatcher.analysis.served import WaitingTasks
 from dispatcher.analysis.what_if import FinishChange
 from dispatcher.analysis.why import CauseShare, UnrecordedBy, Why
 from dispatcher.model.view import TaskView, WorkerBeat
-from fairlane.figures.rows import FAILURE_FIELDS, GROUP_FIELDS, INVALID_FIELDS, OUTCOME_FIELDS, REASON_FIELDS
+from fairlane.figures.rows import (
+    ACCEPTED_FIELDS,
+    BULK_FIELDS,
+    EVENT_FIELDS,
+    FAILURE_FIELDS,
+    GROUP_FIELDS,
+    INVALID_FIELDS,
+    MOVED_FIELDS,
+    OUTCOME_FIELDS,
+    REASON_FIELDS,
+    SIGNAL_FIELDS,
+    SUBMITTED_FIELDS,
+    WORKER_FIELDS,
+)
 from fairlane.figures.signals import Signals, TierSignals
 from fairlane.figures.usage import AppUsage, ChannelUsage
+from producers.control.access_control import KeyState
 from producers.control.controls import Cancelled
 from producers.control.steering import BulkResult
 from producers.outcomes.record import ReasonGroup, TargetRecord
@@ -81,7 +95,7 @@ class Tasks(msgspec.Struct, kw_only=True):
     """Live tasks that there are; null if that is not known."""
 
 
-def fields_of(name: str, like: type, fields: Sequence[str] | None = None, **more: Any) -> Any:
+def fields_of(name: str, like: type = object, fields: Sequence[str] | None = None, **more: Any) -> Any:
     """Return the type of objects with fields of another type (all, or these), and with more.
 
     Their descriptions are those of `like`.
@@ -97,37 +111,21 @@ def rows_of(name: str, like: type, fields: Sequence[str] | None = None, **more: 
     return rows[fields_of(name, like, fields, **more)]
 
 
-def object_of(name: str, **fields: Any) -> Any:
-    """Return the type of objects with these fields."""
-    return msgspec.defstruct(name, list(fields.items()), kw_only=True)
-
-
 _list: Any = list
 _dict: Any = dict
-_ETA = float | None
-_EVENT = fields_of("TaskEvent", TaskView, ["id", "state", "targets", "rate", "eta_s"])
 _CAUSE = fields_of("Cause", CauseShare, ["cause"], seconds=float, part=float, meaning=str, advice=str)
-_MOVED = fields_of("MovedTask", FinishChange, ["app", "tier", "pending"], id=str, eta_s=_ETA, eta_after_s=_ETA)
-_PLANNED = object_of("PlannedChange", id=str, changes=dict[str, tuple[str, str]])
-_SUBMITTED = ["accepted", "refused", "duplicates", "envelopes", "stopped", "seconds"]
-_WORKER = ["id", "state", "host", "pid", "version", "lanes", "in_flight", "buffered", "rate"]
-_SIGNALS = ["capacity", "rate", "workers", "workers_needed", "limited_by", "caps"]
-_SERVICE = object_of("Service", capacity=int, capacity_burst=int, tiers=dict[str, float], sharing=str)
+_MOVED = fields_of("MovedTask", FinishChange, MOVED_FIELDS, id=str)
+_PLANNED = fields_of("PlannedChange", id=str, changes=dict[str, tuple[str, str]])
+_SERVICE = fields_of("Service", capacity=int, capacity_burst=int, tiers=dict[str, float], sharing=str)
 _CHANNEL = fields_of("Channel", ChannelUsage)
 _APP = fields_of("App", AppUsage, policy=fields_of("AppPolicy", AppPolicy))
 
 ANSWERS: Mapping[str, Any] = {
     "tasks.submit": fields_of(
-        "SubmittedTask",
-        SubmitResult,
-        ["accepted", "refused", "refusals", "stopped"],
-        id=str,
-        app=str,
-        channel=str,
-        created_ms=int,
+        "SubmittedTask", SubmitResult, ACCEPTED_FIELDS, id=str, app=str, channel=str, created_ms=int
     ),
     "tasks.preview": fields_of(
-        "TaskPreviewed", SubmitResult, _SUBMITTED,
+        "TaskPreviewed", SubmitResult, SUBMITTED_FIELDS,
         id=str, languages=dict[str, int], requests=_list[fields_of("PreviewedRequest", RequestPreview)],
     ),
     "tasks.list": Tasks,
@@ -141,40 +139,37 @@ ANSWERS: Mapping[str, Any] = {
     "tasks.failures": (
         rows_of("Failure", TargetRecord, FAILURE_FIELDS), rows_of("Reason", ReasonGroup, REASON_FIELDS)
     ),
-    "tasks.events": _EVENT,
-    "events": _EVENT,
+    "tasks.events": fields_of("TaskEvent", TaskView, EVENT_FIELDS),
     "tasks.outcomes": rows_of("Outcome", TargetRecord, OUTCOME_FIELDS),
     "tasks.change": (
-        fields_of("ChangedTasks", BulkResult, ["changed", "unchanged", "failed"]),
-        object_of(
+        fields_of("ChangedTasks", BulkResult, BULK_FIELDS),
+        fields_of(
             "PlannedChanges",
             changes=_list[_PLANNED], refused=dict[str, str], affected=_list[_MOVED], affects_others=bool,
         ),
     ),
     "letters.list": rows_of("LetterGroup", ReasonGroup, GROUP_FIELDS),
-    "letters.replay": object_of("Replays", replays=_list[fields_of("Replay", Replay)]),
-    "letters.drop": object_of("Dropped", dropped=int),
+    "letters.replay": fields_of("Replays", replays=_list[fields_of("Replay", Replay)]),
+    "letters.drop": fields_of("Dropped", dropped=int),
     "invalid.list": rows_of("InvalidTarget", TargetRecord, INVALID_FIELDS),
     "service.show": _SERVICE,
     "service.set": _SERVICE,
     "channel.show": _CHANNEL,
-    "channel.set": (_CHANNEL, object_of("AppOnChannel", channel=str, app=str)),
+    "channel.set": (_CHANNEL, fields_of("AppOnChannel", channel=str, app=str)),
     "app.show": _APP,
     "app.set": _APP,
     "workers.list": rows_of(
-        "Worker", WorkerBeat, _WORKER,
+        "Worker", WorkerBeat, WORKER_FIELDS,
         sent=int, tiers=dict[str, dict[str, int]], metrics_port=int | None, uptime_s=float, seen_s_ago=float,
     ),
     "signals.show": fields_of(
-        "Signals", Signals, _SIGNALS,
+        "Signals", Signals, SIGNAL_FIELDS,
         missing_channels=_list[fields_of("MissingChannel", WaitingTasks)],
         tiers=_dict[str, fields_of("TierSignals", TierSignals)],
     ),
-    "keys.list": rows_of(
-        "Key", AccessKey, ["app", "created_ms", "ends_ms"], id=str, scopes=list[str], state=str, used_ms=int
-    ),
+    "keys.list": rows_of("Key", KeyState),
     "keys.create": fields_of("CreatedKey", AccessKey, ["app", "ends_ms"], key=str, id=str, scopes=list[str]),
-    "keys.revoke": object_of("RevokedKey", id=str, revoked_ms=int),
+    "keys.revoke": fields_of("RevokedKey", id=str, revoked_ms=int),
     "audit.list": rows_of("AuditEntry", AuditEntry),
 }  # fmt: skip
 """The type of a route's document, or a tuple of several, by the route's action."""

@@ -1,1 +1,0 @@
-"""The OpenAPI document: the types of answers, and what is made of them, the routes and the actions."""
