@@ -162,7 +162,8 @@ class Console:
                     return _see(f"/sign-in?{urlencode({'to': request.path_qs})}")
                 return self._html("sign_in", request, None, Shown({"to": "/"}, trouble=error), status=401)
             except FairlaneError as error:
-                return self._html("problem", request, None, Shown({}, trouble=error), problems.problem_of(error).kind.status)
+                status = problems.problem_of(error).kind.status
+                return self._html("problem", request, None, Shown({}, trouble=error), status)
 
         return answer
 
