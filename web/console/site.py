@@ -178,6 +178,7 @@ class Console:
             "part": "X-Part" in request.headers,
             "query": request.query,
             "here": request.path,
+            "sends_site": "Sec-Fetch-Site" in request.headers,
             "trouble": shown.trouble,
             "age_s": shown.age_s,
             "known": shown.context is not None,
