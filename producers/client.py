@@ -281,9 +281,14 @@ class PushClient(ServiceClient):
         """
         return AccessControl(self._services, self._connection.access, self._connection.now_ms)
 
-    def audit(self, limit: int, app: str | None = None) -> Iterator[AuditEntry]:
-        """Yield the newest changes made by people and keys, the latest first. app: only those of this app."""
-        return self._connection.audit.entries(limit, app)
+    def audit(
+        self, limit: int, app: str | None = None, *, before: tuple[int, int] | None = None
+    ) -> Iterator[AuditEntry]:
+        """Yield the newest changes made by people and keys, the latest first. app: only those of this app.
+
+        before: a time (wall ms), and how many changes of that time to leave out; of later ones all are left out.
+        """
+        return self._connection.audit.entries(limit, app, before)
 
     @property
     def dead_letters(self) -> DeadLetterBox:

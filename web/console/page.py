@@ -31,8 +31,8 @@ class Plan(NamedTuple):
     """Such as: Pause 12 tasks."""
     lines: Sequence[str] = ()
     """The effects, in words."""
-    effects: Sequence[FinishChange] = ()
-    """Tasks that would end at another time."""
+    effects: Sequence[FinishChange] | None = None
+    """Tasks that would end at another time; None: the form is not about that."""
     others: bool = False
     """Whether tasks would be affected that the user may not see."""
     tasks: int = 0
@@ -57,6 +57,8 @@ class Done(NamedTuple):
     """The page to be shown next; empty: the form's."""
     secret: str = ""
     """A text that is shown this once, such as a new key."""
+    tasks: Sequence[str] = ()
+    """Tasks that were made, to go on with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,7 @@
 """Render templates: what is written in them, and how figures are."""
 
 import time
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
@@ -12,6 +13,11 @@ from fairlane import __version__
 
 def _ago(ms: float) -> str:
     return f"{duration(max(0.0, time.time() - ms / 1000))} ago" if ms else NOTHING
+
+
+def _moment(ms: float) -> str:
+    """Return a time in UTC, with its date if that is not today."""
+    return moment(ms, datetime.now(UTC))
 
 
 def _soon(seconds: float | None) -> str:
@@ -31,7 +37,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )  # fmt: skip
     found.filters |= {
-        "count": count, "duration": duration, "moment": moment, "percent": percent, "ago": _ago, "soon": _soon,
+        "count": count, "duration": duration, "moment": _moment, "percent": percent, "ago": _ago, "soon": _soon,
         "clock": _clock,
     }  # fmt: skip
     found.globals |= {"version": __version__}

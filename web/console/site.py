@@ -12,7 +12,7 @@ from aiohttp import web
 
 from dispatcher.access.actions import ACTIONS
 from dispatcher.access.principal import Principal
-from dispatcher.model.errors import FairlaneError, Forbidden, NoKey
+from dispatcher.model.errors import FairlaneError, Forbidden, InvalidInput, NoKey
 from producers.desk.front_door import FrontDoor
 from producers.desk.guard import check_right
 from web import problems
@@ -67,7 +67,12 @@ class Console:
     async def _show(self, page: Page, request: web.Request) -> web.StreamResponse:
         visit = await self._visit(page, request)
         again = "X-Part" in request.headers
-        shown = await self._in_thread(partial(self._last.read, page, visit, again=again))
+        try:
+            shown = await self._in_thread(partial(self._last.read, page, visit, again=again))
+        except InvalidInput as error:
+            given: dict[str, Any] = {name: [value] for name, value in visit.query.items()}
+            asked = {"fields": given, "address": request.path, "method": "get"}
+            return self._again(page, request, visit.desks.principal, asked, error)
         if request.query.get("format") == "csv" and shown.context is not None:
             body = csv_of(shown.context["rows"])
             named = {"Content-Disposition": f'attachment; filename="{page.name}.csv"'}
@@ -78,20 +83,29 @@ class Console:
         """Show what a form would do; do it once that was confirmed."""
         fields = await self._form(request)
         visit = (await self._visit(page, request))._replace(form=fields)
-        plan = await self._in_thread(partial(form.plan, visit))
-        typed = fields.get("typed", "").replace(",", "").strip()
-        if fields.get("confirm") and (not plan.typed or typed == str(plan.typed)):
-            done = await self._in_thread(partial(form.apply, visit))
-            said: dict[str, Any] = {"done": done, "to": done.to or request.path.rpartition("/")[0] or "/"}
-            return self._html("done", request, visit.desks.principal, Shown(said), page=page)
+        principal = visit.desks.principal
         kept = {name: values.split("\n") for name, values in fields.items() if name not in ("confirm", "typed")}
-        asked: dict[str, Any] = {
-            "plan": plan,
-            "fields": kept,
-            "mistyped": bool(fields.get("confirm")),
-            "address": request.path,
-        }
-        return self._html("plan", request, visit.desks.principal, Shown(asked), page=page)
+        asked: dict[str, Any] = {"fields": kept, "address": request.path, "method": "post"}
+        try:
+            plan = await self._in_thread(partial(form.plan, visit))
+            typed = fields.get("typed", "").replace(",", "").strip()
+            if fields.get("confirm") and (not plan.typed or typed == str(plan.typed)):
+                done = await self._in_thread(partial(form.apply, visit))
+                said: dict[str, Any] = {"done": done, "to": done.to or request.path.rpartition("/")[0] or "/"}
+                return self._html("done", request, principal, Shown(said), page=page)
+        except NoKey:
+            raise
+        except FairlaneError as error:
+            return self._again(page, request, principal, asked, error)
+        asked |= {"plan": plan, "mistyped": bool(fields.get("confirm"))}
+        return self._html("plan", request, principal, Shown(asked), page=page)
+
+    def _again(
+        self, page: Page, request: web.Request, principal: Principal, asked: dict[str, Any], error: FairlaneError
+    ) -> web.Response:
+        """Return a page that says why a form or filter was refused, with what was typed, to be sent again."""
+        context = Shown({**asked, "error": error})
+        return self._html("again", request, principal, context, problems.problem_of(error).kind.status, page)
 
     async def _sign_in_page(self, request: web.Request) -> web.StreamResponse:
         return self._html("sign_in", request, None, Shown({"to": _local(request.query.get("to", "/"))}))
@@ -173,7 +187,8 @@ class Console:
     ) -> web.Response:  # fmt: skip
         context: dict[str, Any] = {
             "principal": principal,
-            "menu": [] if principal is None else [each for each in PAGES if each.in_menu and _may(principal, each)],
+            "menu": [each for each in PAGES if each.in_menu and _may(principal, each.action)],
+            "may": partial(_may, principal),
             "page": page,
             "part": "X-Part" in request.headers,
             "query": request.query,
@@ -195,9 +210,10 @@ def _see(address: str) -> web.Response:
     return web.Response(status=303, headers={**HEADERS, "Location": address})
 
 
-def _may(principal: Principal, page: Page) -> bool:
-    action = ACTIONS[page.action]
-    return principal.may(action.scope) and (not principal.app or action.in_app)
+def _may(principal: Principal | None, name: str) -> bool:
+    """Return whether who is signed in may do what an action of the table says: pages offer nothing else."""
+    action = ACTIONS[name]
+    return principal is not None and principal.may(action.scope) and (not principal.app or action.in_app)
 
 
 def _local(address: str) -> str:

@@ -36,11 +36,17 @@ _decode = msgspec.msgpack.Decoder(AuditEntry).decode
 class AuditTable(ViewPart):
     """The newest changes; their number is bounded. All methods raise Unreachable when Redis is gone."""
 
-    def entries(self, limit: int, app: str | None = None) -> Iterator[AuditEntry]:
-        """Yield up to `limit` changes, newest first; app: only those of this app."""
+    def entries(
+        self, limit: int, app: str | None = None, before: tuple[int, int] | None = None
+    ) -> Iterator[AuditEntry]:
+        """Yield up to `limit` changes, newest first; app: only those of this app.
+
+        before: a time (wall ms), and how many changes of that time to leave out; of later ones all are left out.
+        """
         key = self._view.keys.audit if app is None else self._view.keys.audit_of(app)
-        for start in range(0, limit, _PAGE):
-            ids = self._view.command("ZREVRANGE", key, start, min(start + _PAGE, limit) - 1)
+        first = 0 if before is None else self._view.command("ZCOUNT", key, f"({before[0]}", "+inf") + before[1]
+        for start in range(first, first + limit, _PAGE):
+            ids = self._view.command("ZREVRANGE", key, start, min(start + _PAGE, first + limit) - 1)
             packed = self._view.command("HMGET", self._view.keys.audit_entry, *ids) if ids else []
             yield from (_decode(body) for body in packed if body is not None)
             if len(ids) < _PAGE:

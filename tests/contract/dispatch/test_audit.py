@@ -132,6 +132,16 @@ def test_app_that_changes_much_drives_out_its_own_changes_only(registry: Registr
     assert [entry.app for entry in audit.entries(2 * MAX_AUDIT_OF_APP)][-2:] == ["shop", "news"]
 
 
+def test_next_page_begins_behind_the_last_change_that_was_seen(registry: Registry, audit: AuditTable) -> None:
+    same_time = [weight("t1", 2 + number, 5) for number in range(3)]
+    registry.control.apply_all(placed(task_record("t1"), weight("t1", 9, 4), *same_time, weight("t1", 8, 6)))
+    known = entries(audit)
+    assert [entry.at_ms for entry in known] == [6, 5, 5, 5, 4]
+    for seen, before in ((0, (6, 0)), (1, (6, 1)), (2, (5, 1)), (4, (5, 3)), (4, (4, 0)), (5, (4, 1))):
+        assert list(audit.entries(9, "shop", before)) == known[seen:]
+    assert list(audit.entries(1, before=(5, 1))) == known[2:3]
+
+
 def test_snapshot_holds_keys_policies_and_audit(
     registry: Registry, view: RedisView, audit: AuditTable, access: AccessTable
 ) -> None:

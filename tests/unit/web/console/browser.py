@@ -1,0 +1,66 @@
+"""The console over a service in memory, as a browser without script sees it."""
+
+import html
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+from dispatcher.access.principal import Principal
+from producers.desk.access_book import LOCAL
+from producers.desk.front_door import Desks
+from tests.unit.dispatch.desk.desk_world import DeskWorld
+from tests.unit.web.stub_server import Server, served
+
+Value = str | int | Sequence[str]
+
+
+class Seen(NamedTuple):
+    """A page as it came."""
+
+    status: int
+    html: str
+
+    @property
+    def text(self) -> str:
+        """What one reads of it, with single spaces."""
+        return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", self.html)).split())
+
+
+class Browser:
+    """Shows pages to one who is signed in."""
+
+    def __init__(self, world: DeskWorld, server: Server) -> None:
+        self.world = world
+        self._server = server
+        self._head = "Host: localhost\r\nSec-Fetch-Site: same-origin\r\nCookie: fairlane=1\r\n"
+
+    async def get(self, address: str) -> Seen:
+        reply = await self._server.ask(f"GET {address}", headers=self._head)
+        return Seen(reply.status, reply.body.decode())
+
+    async def send(self, address: str, fields: Mapping[str, Value]) -> Seen:
+        """Send a form."""
+        body = urlencode(fields, doseq=True).encode()
+        head = f"{self._head}Content-Type: application/x-www-form-urlencoded\r\n"
+        reply = await self._server.ask(f"POST {address}", body, head)
+        return Seen(reply.status, reply.body.decode())
+
+    async def confirm(self, address: str, fields: Mapping[str, Value]) -> Seen:
+        """Send a form whose plan was seen."""
+        return await self.send(address, {**fields, "confirm": "1"})
+
+
+@asynccontextmanager
+async def browsing(world: DeskWorld, token: str = "") -> AsyncIterator[Browser]:
+    """Open the console for the local operator, or for who has a key."""
+    signed_in = world.book.principal(token) if token else world.book.principal_of(LOCAL)
+
+    def desks(principal: Principal, request: str) -> Desks:
+        return Desks(principal, world.connection, world.book, world.board, request)
+
+    door: Any = SimpleNamespace(desks=desks, sessions=SimpleNamespace(principal=lambda _cookie: signed_in))
+    async with served(door) as server:
+        yield Browser(world, server)
