@@ -48,6 +48,13 @@ class BoardDesk(Acting):
         age = self._board.age(app)
         return TaskList(list(map(self._shown, tasks)), next_cursor, age, self._board.counts(app))
 
+    @action("tasks.list")
+    def facets(self, only: Mapping[str, str | None]) -> dict[str, dict[str, int]]:
+        """Return the number of live tasks by app, state, tier and channel, each among those that the other fields of
+        `only` select. Raises InvalidInput."""
+        facets, app = self._board.facets(self._selection(only)), self.principal.app
+        return facets if not app else {**facets, "app": {app: facets["app"].get(app, 0)}}
+
     @action("tasks.events")
     def one(self, id_: str) -> Selection:
         """Return the selection of one task. Raises NotFound."""

@@ -137,6 +137,10 @@ class Board:
         """Return the number of live tasks by app, state, tier and channel; app: only of its own, empty: of all."""
         return self._shown.lists.counts(app)
 
+    def facets(self, selection: Selection) -> dict[str, dict[str, int]]:
+        """Return the number of live tasks by the values that one field of a selection may have beside the others."""
+        return self._shown.lists.facets(selection)
+
     def task(self, id_: str) -> TaskView | None:
         """Return a live task as it was last read; None if it is not known."""
         task = self._tasks.get(id_)

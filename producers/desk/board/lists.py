@@ -4,7 +4,7 @@ import math
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import attrgetter
 from typing import Any, NamedTuple, Self
@@ -139,6 +139,20 @@ class Lists:
                 for name, value in zip(COUNTED, values, strict=True):
                     counts[name][value] += count
         return {name: dict(count) for name, count in counts.items()}
+
+    def facets(self, selection: Selection) -> dict[str, dict[str, int]]:
+        """Return the number of tasks by value of each of COUNTED: those that all other fields of a selection select."""
+        counts = self._counts
+        if selection.q or selection.id_prefix:
+            named = replace(selection, app=None, state=None, tier=None, channel=None).among(self._tasks)
+            counts = Counter(map(attrgetter(*COUNTED), named))
+        facets: dict[str, Counter[str]] = {name: Counter() for name in COUNTED}
+        for values, count in counts.items():
+            given = dict(zip(COUNTED, values, strict=True))
+            missed = [name for name in COUNTED if getattr(selection, name) not in (None, given[name])]
+            for name in missed if len(missed) == 1 else () if missed else COUNTED:
+                facets[name][given[name]] += count
+        return {name: dict(count) for name, count in facets.items()}
 
     def size(self, app: str = "") -> int:
         """Return the number of tasks; app: as in `counts`."""
