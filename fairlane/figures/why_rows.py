@@ -6,7 +6,18 @@ from typing import Any
 import msgspec
 
 from dispatcher.analysis.task_times import NO_PULSAR, PROVIDER, RETRY_WAIT
-from dispatcher.analysis.why import FLOW_PAUSED, NO_CHANNEL, NO_REDIS, NO_WORKER_RUNS, CauseShare, Why
+from dispatcher.analysis.why import (
+    CHANNEL_PAUSED,
+    FLOW_PAUSED,
+    HELD,
+    NO_CHANNEL,
+    NO_REDIS,
+    NO_WORKER_RUNS,
+    PAUSED,
+    SCHEDULED,
+    CauseShare,
+    Why,
+)
 from dispatcher.channels.specs import SPECS
 from dispatcher.channels.verdict_table import Answer, Effect
 from dispatcher.model.flow_pause import PauseKind
@@ -33,6 +44,18 @@ ADVICE = {
     NO_PULSAR: "see what `fairlane doctor` says of Pulsar",
 }
 """Advice that reduces each cause. For the other causes there is none, or nobody knows."""
+_NOW = {
+    SCHEDULED: "its start time has not come",
+    PAUSED: "it is paused",
+    HELD: "its audience is not complete",
+    CHANNEL_PAUSED: "channel {channel} is paused",
+    FLOW_PAUSED: "app {app} is paused on channel {channel}",
+    NO_WORKER_RUNS: "no worker is running",
+    NO_CHANNEL: "no worker has channel {channel}",
+    NO_PULSAR: "its outcomes are not stored, since Pulsar does not take them",
+    PROVIDER: "channel {channel} has its targets, and the provider has not answered",
+}
+"""What a task waits for at present, in words; of other causes there is none."""
 _STATUS = re.compile(r"\b([1-5]\d\d)\b(?: (\w+))?")
 """The provider's status in the reason of an error, and its code."""
 
@@ -49,6 +72,12 @@ def why_fields(explained: Why, *, advises: bool = True) -> dict[str, Any]:
         "unrecorded": [worker._asdict() for worker in explained.unrecorded],
         "parts": [_row(part, explained) | ({} if advises else {"advice": ""}) for part in explained.parts],
     }
+
+
+def now_text(explained: Why) -> str:
+    """Return what a task waits for now, in words; empty for a retry, and if nothing is known."""
+    text = _NOW.get(explained.now, "").format(channel=explained.channel, app=explained.app)
+    return f"{text} ({pause})" if explained.now == FLOW_PAUSED and (pause := explained.flow_pause) else text
 
 
 def _row(part: CauseShare, explained: Why) -> dict[str, Any]:

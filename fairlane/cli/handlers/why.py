@@ -5,36 +5,14 @@ from typing import Any
 import click
 
 from dispatcher.analysis.send_errors import SendError
-from dispatcher.analysis.task_times import NO_PULSAR, PROVIDER, RETRY_WAIT
-from dispatcher.analysis.why import (
-    CHANNEL_PAUSED,
-    FLOW_PAUSED,
-    HELD,
-    NO_CHANNEL,
-    NO_WORKER_RUNS,
-    PAUSED,
-    SCHEDULED,
-    Why,
-)
+from dispatcher.analysis.task_times import RETRY_WAIT
+from dispatcher.analysis.why import Why
 from dispatcher.model.values import counted, duration, percent
 from dispatcher.model.view import ENDED_STATES
 from fairlane.cli.base.connect import client_of
 from fairlane.cli.base.output import Output, say
-from fairlane.figures.why_rows import why_fields
+from fairlane.figures.why_rows import now_text, why_fields
 from fairlane.screen.fields import local_moment
-
-_NOW = {
-    SCHEDULED: "its start time has not come",
-    PAUSED: "it is paused",
-    HELD: "its audience is not complete",
-    CHANNEL_PAUSED: "channel {channel} is paused",
-    FLOW_PAUSED: "app {app} is paused on channel {channel}",
-    NO_WORKER_RUNS: "no worker is running",
-    NO_CHANNEL: "no worker has channel {channel}",
-    NO_PULSAR: "its outcomes are not stored, since Pulsar does not take them",
-    PROVIDER: "channel {channel} has its targets, and the provider has not answered",
-}
-"""Reasons in words, by what a task waits for."""
 
 
 def why(ctx: click.Context, output: Output, task_id: str) -> None:
@@ -63,8 +41,7 @@ def _now(explained: Why) -> str:
     error = explained.last_error
     if explained.now == RETRY_WAIT and error is not None:
         return due_text(error)
-    text = _NOW[explained.now].format(channel=explained.channel, app=explained.app)
-    return f"{text} ({pause})" if explained.now == FLOW_PAUSED and (pause := explained.flow_pause) else text
+    return now_text(explained)
 
 
 def go_text(task: str, first: int) -> str:
