@@ -151,7 +151,8 @@ class Console:
             await read_body(request, FORM_BYTES, self._room, body)
             pairs = parse_qsl(body.decode(errors="replace"), keep_blank_values=True, max_num_fields=20_000)
         fields: dict[str, str] = {}
-        for name, value in pairs:
+        for name, sent in pairs:
+            value = sent.replace("\r\n", "\n")  # browsers send line ends so
             fields[name] = f"{fields[name]}\n{value}" if name in fields else value
         return fields
 

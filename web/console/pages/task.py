@@ -1,12 +1,118 @@
-"""Task."""
+"""A task: how far it is, when it is done, why not sooner, and what would help."""
 
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from copy import deepcopy
 from typing import Any
 
-from web.console.page import Page, Visit
+from dispatcher.access.principal import Scope
+from dispatcher.model.errors import InvalidInput, TaskEnded
+from dispatcher.model.tier import TIERS
+from dispatcher.model.view import ENDED_STATES, TaskView
+from fairlane.figures.audit_rows import audit_fields
+from fairlane.figures.rows import REASON_FIELDS, fields_of
+from fairlane.figures.why_rows import now_text, why_fields
+from producers.control.task_changes import TaskFilter
+from web.console.page import Done, Form, Page, Plan, Visit
+from web.console.steering import change_form, changes_of, moved
+
+FEW_TASKS = 20
+"""With more live tasks the effects of changes are computed when they are asked for: a forecast takes its time."""
+AUDITED = 1_000
+"""The newest changes of an app among which those of a task are looked for."""
 
 
-def read(_visit: Visit) -> dict[str, Any]:
-    return {"rows": []}
+def read(visit: Visit) -> dict[str, Any]:
+    """One task, live or ended. Effects of changes, and failures by reason, if they are asked for."""
+    desks, id_ = visit.desks, visit.path["id"]
+    principal = desks.principal
+    task, message, _ = desks.tasks.task_and_message(id_)
+    explained = desks.tasks.why(id_)
+    why = why_fields(explained, advises=not principal.app)
+    live = sum(desks.board.facets({})["state"].values())
+    can_change = principal.may(Scope.CONTROL) and task.state not in ENDED_STATES
+    foresees = can_change and ("if" in visit.query or (not principal.app and live <= FEW_TASKS))
+    failures = desks.tasks.failures_by_reason(id_) if "failures" in visit.query else None
+    audited = principal.may(Scope.OPERATOR)
+    audit = desks.service.client("audit.list").audit(AUDITED, task.app) if audited else ()
+    return {
+        "task": task,
+        "message": list(_texts(message)),
+        "why": why,
+        "now_text": now_text(explained),
+        "what_ifs": list(_what_ifs(visit, task)) if foresees else [],
+        "can_change": can_change,
+        "failures": failures,
+        "audit": [audit_fields(entry) for entry in audit if entry.task == task.id],
+        "audited": audited,
+        "app": principal.app,
+        "rows": why["parts"] if failures is None else fields_of(failures, REASON_FIELDS),
+        **({"still": True} if {"if", "failures"} & visit.query.keys() else {}),
+    }
 
 
-PAGE = Page(name="task", path="/tasks/{id}", title="Task", action="tasks.show", read=read, in_menu=False)
+def _what_ifs(visit: Visit, task: TaskView) -> Iterator[dict[str, Any]]:
+    """Yield changes that may let a task end sooner, and their effects; not those that the app's policy refuses."""
+    at = [*map(str, TIERS)].index(task.tier)
+    offered = (
+        ("Resumed", {"do": "resume"}, task.state == "paused"),
+        ("Twice the weight", {"do": "set", "weight": f"{min(1_000, task.weight * 2):g}"}, task.weight < 1_000),
+        (f"Tier {TIERS[at - 1]}", {"do": "set", "tier": str(TIERS[at - 1])}, at > 0),
+        ("No cap", {"do": "set", "cap": "none"}, task.cap > 0),
+    )
+    for text, fields, fits in offered:
+        with suppress(InvalidInput):
+            if fits:
+                made = visit.desks.tasks.preview_change(TaskFilter(ids=(task.id,)), changes_of(fields)[2])
+                yield {"text": text, "fields": fields, **moved(made, task.id)}
+
+
+def _texts(message: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield a message as it is shown by default, and in each of its languages."""
+    if message:
+        yield "", message
+    locales = message.get("locales")
+    for language, texts in sorted(locales.items()) if isinstance(locales, Mapping) else ():
+        if isinstance(texts, Mapping):
+            yield language, {**message, **{name: text for name, text in texts.items() if text is not None}}
+
+
+def _edited(visit: Visit) -> tuple[TaskView, dict[str, Any], list[str]]:
+    """Return a task, its message with the texts of the form, and what is new in it."""
+    task, message, _ = visit.desks.tasks.task_and_message(visit.path["id"])
+    if not message:
+        raise TaskEnded(f"Task {task.id} is {task.state}, and its message is not kept.", "Nothing was changed.")
+    new: dict[str, Any] = deepcopy(message)
+    lines: list[str] = []
+    for language, texts in _texts(message):
+        for name in ("title", "body"):
+            field, before = f"{name} {language}".strip(), texts.get(name, "")
+            if (after := visit.form.get(field, before)) != before:
+                lines.append(f"{field}: {before} → {after}")
+                (new["locales"][language] if language else new)[name] = after
+    if not lines:
+        raise InvalidInput("The texts are as they were.", "Nothing was changed.")
+    return task, new, lines
+
+
+def _plan_message(visit: Visit) -> Plan:
+    task, _, lines = _edited(visit)
+    had = task.targets.total - task.targets.pending
+    lines += [f"{task.targets.pending:,} targets would get it; for {had:,} it is too late."]
+    return Plan(f"Change the message of task {task.id}", lines, tasks=1, targets=task.targets.pending)
+
+
+def _change_message(visit: Visit) -> Done:
+    task, message, _ = _edited(visit)
+    _, edit = visit.desks.tasks.change(task.id, None, message)
+    later = edit is not None and edit.number != edit.latest
+    return Done("Somebody else has changed the message after this." if later else f"Changed the message of {task.id}.")
+
+
+PAGE = Page(
+    name="task", path="/tasks/{id}", title="Task", action="tasks.show", read=read, in_menu=False,
+    forms={
+        "change": change_form(lambda visit: TaskFilter(ids=(visit.path["id"],))),
+        "message": Form(plan=_plan_message, apply=_change_message),
+    },
+)  # fmt: skip

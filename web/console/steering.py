@@ -1,0 +1,120 @@
+"""Change tasks as both pages of tasks offer it: what was asked, what it would do, and what it did."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from dispatcher.analysis.what_if import FinishChange
+from dispatcher.model.errors import InvalidInput, TaskEnded
+from dispatcher.model.values import counted, duration, listed
+from producers.control.task_changes import Changes, TaskFilter
+from producers.desk.task_desk import BulkPreview
+from web.console.page import Done, Form, Plan, Visit
+
+MAX_NAMED = 10
+"""Tasks that a plan names, and reasons that it gives."""
+_DOES = {
+    "pause": ("Pause", "Paused", Changes(paused=True)),
+    "resume": ("Resume", "Resumed", Changes(paused=False)),
+    "cancel": ("Cancel", "Cancelled", Changes(cancelled=True)),
+}
+
+
+def changes_of(form: Mapping[str, str]) -> tuple[str, str, Changes]:
+    """Return what a form asks for: in words, as a request and as done, and the changes. Raises InvalidInput."""
+    if do := _DOES.get(form.get("do", "")):
+        return do
+    given: dict[str, Any] = {name: text for name in ("weight", "tier", "cap") if (text := form.get(name, "").strip())}
+    if not given:
+        raise InvalidInput("There is nothing to change.", "Give a weight, a tier or a cap.")
+    words = f"Set {', '.join(f'{name} {text}' for name, text in given.items())} for"
+    if "weight" in given:
+        try:
+            given["weight"] = float(given["weight"])
+        except ValueError:
+            raise InvalidInput(f"weight: is {given['weight']!r}.", "Give a number, such as 2 or 0.5.") from None
+    return words, words, Changes(**given)
+
+
+def change_form(chosen: Callable[[Visit], TaskFilter], back: Callable[[Visit], str] = lambda _: "") -> Form:
+    """Return the form that changes tasks. chosen: which; back: the page to be shown after it."""
+
+    def plan(visit: Visit) -> Plan:
+        words, _, changes = changes_of(visit.form)
+        made = visit.desks.tasks.preview_change(chosen(visit), changes)
+        changing = made.plan.changing
+        if not changing:
+            raise _nothing(made, words)
+        return Plan(
+            title=f"{words} {_who([step.task.id for step in changing])}",
+            lines=_lines(made, changes),
+            effects=foreseen(made),
+            others=made.moves_others,
+            tasks=len(changing),
+            targets=sum(step.task.targets.pending for step in changing),
+        )
+
+    def apply(visit: Visit) -> Done:
+        _, words, changes = changes_of(visit.form)
+        result = visit.desks.tasks.change_many(chosen(visit), changes)
+        said = [f"{words} {_who(result.changed)}." if result.changed else "Nothing was changed."]
+        said += [f"{counted(result.unchanged, 'task')} had this already."] if result.unchanged else []
+        said += [f"Not changed: {counted(len(result.failed), 'task')}."] if result.failed else []
+        return Done(" ".join([*said, *_reasons(result.failed), result.lacks_redis]).strip(), back(visit))
+
+    return Form(plan=plan, apply=apply)
+
+
+def foreseen(made: BulkPreview) -> list[FinishChange]:
+    """Return the effects of a change. An end at once means that nothing is sent and nothing limits it: it is none."""
+    known = (each._replace(eta_s=each.eta_s or None, eta_after_s=each.eta_after_s or None) for each in made.effects)
+    return [effect for effect in known if effect.later_s]
+
+
+def moved(made: BulkPreview, id_: str) -> dict[str, Any]:
+    """Return what a change would do to a task's end, and to the others, in words."""
+    own = next((effect for effect in foreseen(made) if effect.task == id_), None)
+    later = [effect for effect in foreseen(made) if effect.task != id_ and effect.later_s > 0]
+    sooner = sum(effect.task != id_ and effect.later_s < 0 for effect in foreseen(made))
+    others = f"{counted(len(later), 'task')} later" if later else "no other task later"
+    if later:
+        worst = max(later, key=lambda effect: effect.later_s)
+        others += f", at most {duration(worst.later_s)}: " if worst.eta_after_s is not None else ", without an end: "
+        others += worst.task
+    others += f"; {counted(sooner, 'task')} sooner" if sooner else ""
+    return {"own": own, "others": others + ("; tasks of other apps too" if made.moves_others else "")}
+
+
+def _lines(made: BulkPreview, changes: Changes) -> list[str]:
+    steps, refused = made.plan.changing, made.plan.refused
+    pending = sum(step.task.targets.pending for step in steps)
+    if changes.end:
+        lines = [f"{counted(pending, 'target')} would never be sent. This cannot be taken back."]
+    else:
+        trials = [step.task.id for step in steps if step.task.waits_for_go and changes.paused is False]
+        lines = [f"{counted(pending, 'target')} {'wait in them' if steps[1:] else 'wait in it'}."]
+        lines += [f"The trial of {_who(trials)} ends, and all other targets are sent."] if trials else []
+        for step in steps[:MAX_NAMED]:
+            lines += [f"{step.task.id}: {name} {old} → {new}" for name, (old, new) in step.changes.items()]
+    apps = sorted({step.task.app for step in steps})
+    lines += [f"They belong to {listed(apps, MAX_NAMED)}."] if apps[1:] else []
+    same = len(made.plan.steps) - len(steps)
+    lines += [f"Nothing changes for {counted(same, 'task')} more."] if same else []
+    return lines + _reasons(refused)
+
+
+def _nothing(made: BulkPreview, words: str) -> Exception:
+    """Return why a change would change nothing."""
+    if made.plan.refused:
+        return TaskEnded(" ".join(_reasons(made.plan.refused)), "Nothing was changed.")
+    if made.plan.steps:
+        return InvalidInput(f"{words.removesuffix(' for')}: this is so already.", "Nothing was changed.")
+    return InvalidInput("No live task matches.", "It may have ended meanwhile: look at the list again.")
+
+
+def _reasons(failed: Mapping[str, str]) -> list[str]:
+    more = len(failed) - MAX_NAMED
+    return list(failed.values())[:MAX_NAMED] + ([f"And {more:,} more."] if more > 0 else [])
+
+
+def _who(tasks: Any) -> str:
+    return f"task {tasks[0]}" if len(tasks) == 1 else counted(len(tasks), "task")
