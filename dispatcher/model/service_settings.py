@@ -25,10 +25,12 @@ from dispatcher.wire.checks import field_checks as check
 from dispatcher.wire.control import FORMAT, GlobalChange
 from dispatcher.wire.topics import NAME_PATTERN
 
-KEY, POLICY = "key", "policy"
-ACCESS = (KEY, POLICY)
+KEY, POLICY, USER = "key", "policy", "user"
+ACCESS = (KEY, POLICY, USER)
 """The kinds of settings that the door reads. They are stored apart, since no worker needs them."""
 _NAME = re.compile(NAME_PATTERN)
+_USER_NAME = re.compile("[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}")
+_USER_RULE = "it must be 1 to 100 of A-Z a-z 0-9 . _ @ + - and begin with a letter or digit"
 _NAMES_OF_POOLS = {"channel": ("channel",), "app": ("app",), "app_channel": ("app", "channel"), "quota": ("group",)}
 """Kinds of names in the name of a pool, by its first word."""
 
@@ -48,8 +50,9 @@ class Setting(msgspec.Struct, frozen=True):
         """Return a setting with a value and a name given by a user. Raises InvalidInput."""
         rules = SETTINGS[kind]
         for part, text in rules.parts(name).items():
-            if not _NAME.fullmatch(text) or is_reserved(text):
-                raise InvalidInput(f"{part}: is {text!r}; {NAME_RULE}.")
+            pattern, rule = _rule_of(part)
+            if not pattern.fullmatch(text) or is_reserved(text):
+                raise InvalidInput(f"{part}: is {text!r}; {rule}.")
         return cls(kind, rules.checked(given, name), name)
 
     @classmethod
@@ -61,7 +64,7 @@ class Setting(msgspec.Struct, frozen=True):
             raise Malformed(f"this version knows no setting {repr(field)[:80]}")
         rules = SETTINGS[stored.kind]
         for part, name in rules.parts(stored.name).items():
-            check.need(_NAME.fullmatch(name), part, name)
+            check.need(_rule_of(part)[0].fullmatch(name), part, name)
         return msgspec.structs.replace(stored, value=rules.parsed(text))
 
     @property
@@ -77,7 +80,7 @@ class Setting(msgspec.Struct, frozen=True):
     @property
     def app(self) -> str:
         """The app that it is about; empty if it is about no one app."""
-        if self.kind == KEY:
+        if self.kind in (KEY, USER):
             return str(self.value.app)
         return SETTINGS[self.kind].parts(self.name).get("app", "")
 
@@ -112,6 +115,11 @@ def settings_of(fields: Mapping[str, str]) -> Iterator[Setting]:
             yield Setting.parse(field, text)
         except Malformed:
             continue
+
+
+def _rule_of(part: str) -> tuple[re.Pattern[str], str]:
+    """Return what a kind of name must look like."""
+    return (_USER_NAME, _USER_RULE) if part == USER else (_NAME, NAME_RULE)
 
 
 _Apply = Callable[[dict[str, Any], str, Any], None]
@@ -230,6 +238,12 @@ def _policy(text: str) -> Any:
     return AppPolicy.parse(text)
 
 
+def _user(text: str) -> Any:
+    from dispatcher.access.users import User
+
+    return User.parse(text)
+
+
 def _access(parsed: Callable[[str], Any], named: str) -> _Kind:
     """Return the rules of a setting that changes nothing in Globals."""
     return _Kind(
@@ -300,5 +314,6 @@ SETTINGS: dict[str, _Kind] = {
     "limit:targets": _limit("targets"),
     KEY: _access(_key, "id"),
     POLICY: _access(_policy, "app"),
+    USER: _access(_user, USER),
 }
 """The kinds of settings by their names on the wire."""

@@ -34,6 +34,7 @@ COMMANDS = {
     "channel": "cap and pause channels",
     "app": "set the caps, weights and limits of apps",
     "key": "keys of the HTTP API: make, list, revoke",
+    "user": "users of the console behind a proxy: rights",
     "audit": "who changed what",
     "quota": "cap apps that share a limit of their provider",
     "signals": "figures for an autoscaler: backlog, rates, spare capacity",
@@ -57,7 +58,7 @@ _FILES = {
     "channel": ("channel",),
     "app": ("app",),
     "quota": ("quota",),
-    "access": ("key", "audit"),
+    "access": ("key", "user", "audit"),
     "registry": ("registry",),
 }
 """The commands declared in each file of `commands`."""

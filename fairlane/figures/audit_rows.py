@@ -8,6 +8,7 @@ import msgspec
 from backends.redis.registry.audit import AuditEntry
 from dispatcher.access.app_policy import AppPolicy
 from dispatcher.access.keys import AccessKey
+from dispatcher.access.users import User
 from dispatcher.model.errors import Malformed
 from dispatcher.model.pools import Cap
 from dispatcher.model.service_settings import Setting
@@ -58,5 +59,6 @@ _FORMS: dict[type, Callable[[Any], str]] = {
         f"{key.app or 'all apps'}: {', '.join(sorted(key.scopes))}{', revoked' if key.revoked_ms else ''}"
     ),
     AppPolicy: _policy,
+    User: lambda user: f"{user.app or 'all apps'}: {', '.join(sorted(user.scopes))}" if user.scopes else "removed",
 }
 """From a value to its text, by type."""

@@ -1,4 +1,4 @@
-"""Make and revoke keys, and set policies of apps: records of the control topic, as every change of the service."""
+"""Make and revoke keys, and set users and policies of apps: records of the control topic, as every change of the service."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -8,9 +8,10 @@ import msgspec
 from backends.redis.registry.access import AccessTable
 from dispatcher.access.app_policy import AppPolicy
 from dispatcher.access.keys import AccessKey, NewKey
-from dispatcher.access.principal import scopes_of
+from dispatcher.access.principal import check_rights, scopes_of
+from dispatcher.access.users import LOCAL_USER, User
 from dispatcher.model.errors import InvalidInput, NotFound
-from dispatcher.model.service_settings import KEY, POLICY, Setting
+from dispatcher.model.service_settings import KEY, POLICY, USER, Setting
 from producers.control.change import change_service, log_deferred
 from producers.ports import Services
 
@@ -35,7 +36,7 @@ class KeyState(NamedTuple):
 
 
 class AccessControl:
-    """Keys and policies. services: called on first use, since it connects. Methods raise Unreachable."""
+    """Keys, users and policies. services: called on first use, since it connects. Methods raise Unreachable."""
 
     def __init__(self, services: Callable[[], Services], table: AccessTable, now_ms: Callable[[], int]) -> None:
         self._services = services
@@ -83,6 +84,27 @@ class AccessControl:
         policy = AppPolicy.of(msgspec.to_builtins(self.policy(app)) | dict(changes))
         self._store(Setting.of(POLICY, policy, app))
         return policy
+
+    def users(self) -> Mapping[str, User]:
+        """Return the users of the console by name."""
+        return dict(sorted(self._table.read().users.items()))
+
+    def set_user(self, name: str, scopes: Iterable[str], app: str | None = None) -> User:
+        """Give a user of the console rights, in place of those it had. Raises InvalidInput."""
+        if name == LOCAL_USER:
+            raise InvalidInput(f"user: {name!r} is who signs in by a link from the terminal.", "Choose another name.")
+        if app is not None:
+            Setting.of(POLICY, AppPolicy(), app)
+        user = User(scopes=scopes_of(scopes), app=app or "")
+        check_rights(user.app, user.scopes)
+        self._store(Setting.of(USER, user, name))
+        return user
+
+    def remove_user(self, name: str) -> None:
+        """Take all rights from a user. Raises NotFound."""
+        if name not in self._table.read().users:
+            raise NotFound(f"There is no user {name}.", "`fairlane user list` shows all.")
+        self._store(Setting.of(USER, User(), name))
 
     def _store(self, setting: Setting) -> None:
         log_deferred(change_service(self._services(), [setting]))

@@ -1,16 +1,18 @@
-"""The keys and policies that the door knows: a copy of the view's, at most a second old."""
+"""The keys, users and policies that the door knows: a copy of the view's, at most a second old."""
 
 import logging
 import threading
 from collections.abc import Callable
+from shlex import quote
 
 from backends.redis.epochs import REBUILD_STEP
 from backends.redis.registry.access import Access, AccessTable
 from dispatcher.access.app_policy import AppPolicy
 from dispatcher.access.keys import id_and_secret
 from dispatcher.access.principal import Principal, Scope
+from dispatcher.access.users import LOCAL_USER
 from dispatcher.clock import Clock
-from dispatcher.model.errors import FairlaneError, NoKey, NotReady
+from dispatcher.model.errors import FairlaneError, Forbidden, NoKey, NotReady
 
 EVERY_S = 0.25
 """How often the view is asked for changes: a revoked key is refused within a second."""
@@ -20,8 +22,7 @@ CHANGES_S = 5.0
 """For how long the copy is good enough for what changes anything, without an answer of the view."""
 READS_S = 60.0
 """For how long it is good enough for reading."""
-LOCAL = "user:local"
-"""Who signs in by a link that was printed to the terminal of this machine."""
+LOCAL = f"user:{LOCAL_USER}"
 _HOW = "Send a key in the header Authorization, after the word Bearer. An operator makes keys: `fairlane key create`."
 _log = logging.getLogger(__name__)
 
@@ -88,6 +89,18 @@ class AccessBook:
             raise NoKey("The session has ended with its key.", "Sign in again.")
         self._uses[name] = self._clock.wall_ms()
         return key.principal(name)
+
+    def user(self, name: str) -> Principal:
+        """Return a user that a proxy has named, with the rights that it has now. Raises Forbidden, NotReady."""
+        self.check_age(READS_S)
+        user = self._access.users.get(name)
+        if user is None:
+            self.check_age(JUDGED_S)
+            raise Forbidden(
+                f"You are {name!r}, a user who may do nothing here.",
+                f"Ask an operator for rights: `fairlane user set {quote(name)} --scopes read`.",
+            )
+        return user.principal(name)
 
     def policy(self, app: str) -> AppPolicy:
         """Return the policy of an app."""

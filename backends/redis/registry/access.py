@@ -1,4 +1,4 @@
-"""Keys and policies of apps in the view, and when each key was last used. Only the door reads them."""
+"""Keys, users and policies of apps in the view, and when each key was last used. Only the door reads them."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -6,19 +6,22 @@ from typing import NamedTuple
 from backends.redis.view import ViewPart
 from dispatcher.access.app_policy import AppPolicy
 from dispatcher.access.keys import AccessKey
-from dispatcher.model.service_settings import KEY, POLICY, settings_of
+from dispatcher.access.users import User
+from dispatcher.model.service_settings import KEY, POLICY, USER, settings_of
 
 _DEFAULT_POLICY = AppPolicy()
 _MINUTE_MS = 60_000
 
 
 class Access(NamedTuple):
-    """All keys and policies at one moment."""
+    """All keys, policies and users at one moment."""
 
     keys: Mapping[str, AccessKey] = {}
     """Keys by id, those that have ended or were revoked too."""
     policies: Mapping[str, AppPolicy] = {}
     """Policies by app; an app without one has the defaults."""
+    users: Mapping[str, User] = {}
+    """Users by name, without those that were removed."""
 
     def policy(self, app: str) -> AppPolicy:
         """Return the policy of an app."""
@@ -33,11 +36,12 @@ class AccessTable(ViewPart):
         return (self._view.command("HGET", self._view.keys.access, "last") or b"").decode()
 
     def read(self) -> Access:
-        """Return all keys and policies, without those that this version cannot read."""
+        """Return all keys, policies and users, without those that this version cannot read."""
         settings = list(settings_of(self._view.texts(self._view.keys.access)))
         keys = {setting.name: setting.value for setting in settings if setting.kind == KEY}
         policies = {setting.name: setting.value for setting in settings if setting.kind == POLICY}
-        return Access(keys, policies)
+        users = {setting.name: setting.value for setting in settings if setting.kind == USER and setting.value.scopes}
+        return Access(keys, policies, users)
 
     def take_requests(self, app: str, maximum: int, count: int) -> tuple[int, int]:
         """Count requests of an app's keys. Return how many of them fit into its maximum in this second, and for how

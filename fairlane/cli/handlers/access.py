@@ -1,4 +1,4 @@
-"""`fairlane key`, `fairlane audit`, `fairlane app policy`."""
+"""`fairlane key`, `fairlane user`, `fairlane audit`, `fairlane app policy`."""
 
 from typing import Any
 
@@ -12,6 +12,7 @@ from fairlane.figures.audit_rows import audit_fields
 from fairlane.screen.fields import local_moment
 
 KEY_COLUMNS = ("id", "app", "scopes", "state", "ends", "used")
+USER_COLUMNS = ("user", "app", "scopes")
 AUDIT_COLUMNS = ("at", "by", "app", "task", "field", "before", "after", "request")
 
 
@@ -40,6 +41,27 @@ def revoke(ctx: click.Context, key_id: str) -> None:
     with client_of(ctx) as client:
         client.access.revoke(key_id)
     say(f"key {key_id} is revoked")
+
+
+def set_user(ctx: click.Context, name: str, app: str | None, scopes: str) -> None:
+    with client_of(ctx) as client:
+        user = client.access.set_user(name, scopes.split(","), app)
+    say(f"user {name} for {f'app {app}' if app else 'all apps'}: {', '.join(sorted(user.scopes))}")
+
+
+def list_users(ctx: click.Context, output: Output) -> None:
+    with client_of(ctx) as client:
+        users = client.access.users()
+    rows = [{"user": name, "app": user.app, "scopes": sorted(user.scopes)} for name, user in users.items()]
+    output.emit_rows(rows, USER_COLUMNS, (), [row | {"scopes": ", ".join(row["scopes"])} for row in rows])
+    if not rows:
+        say("There are no users: fairlane user set NAME --scopes read")
+
+
+def remove_user(ctx: click.Context, name: str) -> None:
+    with client_of(ctx) as client:
+        client.access.remove_user(name)
+    say(f"user {name} may do nothing now")
 
 
 def list_audit(ctx: click.Context, output: Output, app: str | None, limit: int) -> None:
