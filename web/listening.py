@@ -32,6 +32,10 @@ class ServerSettings:
     private_key: Path | None = None
     behind_proxy: bool = False
     """A proxy in front of it speaks TLS."""
+    user_header: str = ""
+    """The header in which a proxy names the user of the console; empty: users sign in with keys."""
+    is_local: bool = False
+    """It serves the local stack, so that whoever sees its terminal may be its operator."""
     hosts: frozenset[str] = frozenset(LOCAL_HOSTS)
     """Names by which clients may call it."""
     processes: int = 1
@@ -43,15 +47,30 @@ class ServerSettings:
         """Raise InvalidInput for a server that would carry keys over a network in the clear, or could not begin."""
         if (self.certificate is None) != (self.private_key is None):
             raise InvalidInput("TLS needs both files.", "Give --tls-certificate and --tls-key.")
-        is_local = self.unix_socket is not None or self.host in LOOPBACK
-        if not (is_local or self.certificate or self.behind_proxy):
+        is_here = self.unix_socket is not None or self.host in LOOPBACK
+        if not (is_here or self.certificate or self.behind_proxy):
             raise InvalidInput(
                 f"host: {self.host} is not this machine alone, and keys would travel in the clear.",
                 "Give --tls-certificate and --tls-key, or --behind-proxy if a proxy in front of it has them.",
             )
+        if self.user_header and self.unix_socket is None:
+            raise InvalidInput(
+                "user-header: anyone who reaches the port could name a user.",
+                "Let the proxy reach the server by --unix-socket.",
+            )
         if self.metrics_port > 0 and self.metrics_port + self.processes > _PORTS:
             raise InvalidInput("metrics-port: leaves too few ports for the further processes.", "Choose a lower one.")
         self.tls()
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether browsers reach it by TLS, at this server or at a proxy."""
+        return self.certificate is not None or self.behind_proxy
+
+    @property
+    def offers_link(self) -> bool:
+        """Whether it prints a link by which one signs in without a key."""
+        return self.is_local and self.unix_socket is None and self.host in LOOPBACK and not self.behind_proxy
 
     def tls(self) -> ssl.SSLContext | None:
         """Return the context of TLS; None without. Raises InvalidInput if the files do not serve."""

@@ -55,7 +55,7 @@ async def answer_with_problems(request: web.Request, handler: Handler) -> web.St
         figures.in_flight -= 1
     figures.note(request.get(_ACTION, "none"), response.status, time.monotonic() - began_s)
     if not response.prepared:
-        response.headers.update({**problems.HEADERS, problems.REQUEST_ID: id_})
+        response.headers.update({**problems.HEADERS, **response.headers, problems.REQUEST_ID: id_})
         if response.status in _CLOSING or request.app[STOPPING].is_set():
             response.force_close()
     return response
@@ -99,7 +99,7 @@ class Handlers:
 
         async def handle(request: web.Request) -> web.StreamResponse:
             request[_ACTION] = route.action
-            principal = await self._principal(_token(request))
+            principal = await principal_of(self._door, _token(request))
             check_right(principal, route.action)
             query: Any = parse_query(request.query.items(), route.query or _NoQuery)
             upload = route.upload if request.content_type == NDJSON else None
@@ -129,20 +129,21 @@ class Handlers:
 
         return handle
 
-    async def _principal(self, token: str) -> Principal:
-        """Return who asks. An unknown key may be new: it is unknown once the door has looked for keys after it came."""
-        came_s = time.monotonic()
-        while True:
-            try:
-                return self._door.principal(token)
-            except UnknownKey as unknown:
-                if unknown.age_s < time.monotonic() - came_s:
-                    raise
-            await asyncio.sleep(_LOOK_S)
-
     async def _in_thread(self, principal: Principal, function: Callable[[A], R], argument: A) -> R:
         async with self._places[principal.app]:
             return await asyncio.get_running_loop().run_in_executor(self._threads, function, argument)
+
+
+async def principal_of(door: FrontDoor, token: str) -> Principal:
+    """Return who asks. An unknown key may be new: it is unknown once the door has looked for keys after it came."""
+    came_s = time.monotonic()
+    while True:
+        try:
+            return door.principal(token)
+        except UnknownKey as unknown:
+            if unknown.age_s < time.monotonic() - came_s:
+                raise
+        await asyncio.sleep(_LOOK_S)
 
 
 class _NoQuery(msgspec.Struct, forbid_unknown_fields=True):

@@ -5,13 +5,14 @@ import logging
 import socket
 import sys
 import threading
+from contextlib import suppress
 from multiprocessing.process import BaseProcess
 
 from aiohttp import http_parser
 
 from backends.settings import require_addresses
 from backends.system_clock import SystemClock
-from dispatcher.model.errors import FairlaneError, Refused
+from dispatcher.model.errors import FairlaneError, Refused, Unreachable
 from dispatcher.model.shown import KNOWN, Secrets
 from fairlane.logging import configure_logging, masked
 from fairlane.settings import Settings
@@ -78,10 +79,20 @@ def _run(settings: Settings, server: ServerSettings, listener: socket.socket, nu
     with FrontDoor(settings) as door:
         figures = ApiFigures(lambda: door.book.age_s)
         metrics = _metrics(server, number, figures)
+        if number == 0 and server.offers_link:
+            _print_link(server, listener, door)
         asyncio.run(serve(server, listener, door, figures, stop))
         exit_within(EXIT_WITHIN_S, 0)  # threads may wait for servers that do not answer
         if metrics is not None:
             metrics.close()
+
+
+def _print_link(server: ServerSettings, listener: socket.socket, door: FrontDoor) -> None:
+    """Print a link by which one signs in at the console without a key. It is a secret, and so in no log."""
+    with suppress(Unreachable):
+        link = f"{address_of(server, listener)}/sign-in/{door.sessions.offer()}"
+        sys.stdout.write(f"Console (this link works once, within 10 minutes): {link}\n")
+        sys.stdout.flush()
 
 
 def _metrics(server: ServerSettings, number: int, figures: ApiFigures) -> MetricsServer | None:

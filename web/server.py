@@ -30,7 +30,9 @@ _LOOK_S = 0.1
 
 def application(door: FrontDoor, threads: Executor, settings: ServerSettings, figures: ApiFigures) -> web.Application:
     """Return the application. Raises LookupError if a route has no action."""
-    app = web.Application(middlewares=[middleware.answer_with_problems, middleware.only_hosts(settings.hosts)])
+    console = Console(door, threads, settings)
+    steps = [middleware.answer_with_problems, console.answer_people, middleware.only_hosts(settings.hosts)]
+    app = web.Application(middlewares=steps)
     app[health.DOOR], app[health.STOPPING], app[middleware.FIGURES] = door, asyncio.Event(), figures
     app[UPLOADS] = Uploads(threads, app[health.STOPPING], figures)
     handlers = middleware.Handlers(door, threads)
@@ -39,7 +41,7 @@ def application(door: FrontDoor, threads: Executor, settings: ServerSettings, fi
         for method in ("GET", "HEAD") if route.method == "GET" else (route.method,):
             app.router.add_route(method, route.path, handler, expect_handler=middleware.wait_to_expect)
     app.router.add_routes(health.ROUTES)
-    Console(door, threads, secure=settings.certificate is not None or settings.behind_proxy).add_to(app)
+    console.add_to(app)
     return app
 
 

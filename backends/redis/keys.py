@@ -100,7 +100,8 @@ class Keys:
     """Hash: settings of the service (dispatcher.model.service_settings); under `pos|`, the positions that set them;
     under `pauses|`, when channels and flows were paused."""
     access = _Name()
-    """Hash: keys, users and policies of apps; under `pos|`, the positions that set them; under `last`, that of the latest."""
+    """Hash: keys, users, and policies of apps; under `pos|`, the positions that set them; under `last`, that of the
+    latest."""
     key_uses = _Name()
     """Hash: id of a key -> wall time (ms, to the minute) of its last use."""
     requests = _NameOf()

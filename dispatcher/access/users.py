@@ -7,7 +7,6 @@ import msgspec
 from dispatcher.access.principal import Principal, Scope
 from dispatcher.model.errors import DECODING_ERRORS, Malformed
 
-
 LOCAL_USER = "local"
 """The operator of this machine, who signs in by a link that was printed to its terminal."""
 

@@ -1,4 +1,4 @@
-"""Make and revoke keys, and set users and policies of apps: records of the control topic, as every change of the service."""
+"""Make and revoke keys, and set users and policies of apps: records of the control topic, as every change is."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple

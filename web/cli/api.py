@@ -24,6 +24,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--tls-certificate", "certificate", type=_FILE, help="PEM file of the certificate, with its chain.")
 @click.option("--tls-key", "private_key", type=_FILE, help="PEM file of the certificate's private key.")
 @click.option("--behind-proxy", is_flag=True, help="A proxy in front of the server speaks TLS.")
+@click.option("--user-header", default="", metavar="NAME", help="Header in which a proxy names the console's user.")
 @click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A name by which clients call it.")
 @click.option("--metrics-host", default="127.0.0.1", help="Address to serve Prometheus metrics on.")
 @click.option(

@@ -1,9 +1,13 @@
 """The console's addresses: pages, their forms, signing in and out, and files."""
 
 import asyncio
+import logging
+import re
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from functools import partial
+from hashlib import sha256
+from mimetypes import guess_type
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlencode
@@ -22,6 +26,8 @@ from web.console.pages import PAGES
 from web.console.render import render
 from web.console.shown import LastShown, Shown
 from web.encoding import csv_of
+from web.listening import ServerSettings
+from web.middleware import principal_of
 
 FORM_BYTES = 1 << 20
 CSP = (
@@ -32,35 +38,65 @@ HEADERS = {"Content-Security-Policy": CSP, "Referrer-Policy": "same-origin", "X-
 STATIC = Path(__file__).parent / "static"
 COOKIE_S = 30 * 86_400
 """The browser keeps the cookie for longer than any session lasts."""
+_HERE = re.compile(r"/(?![/\\])[!-~]*")
+"""Addresses of this site. Browsers leave out tabs, and take a backslash for a slash."""
 T = TypeVar("T")
+_PRINCIPAL = web.RequestKey("principal", Principal)
+_log = logging.getLogger(__name__)
 Handle = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Console:
     """The console of one process."""
 
-    def __init__(self, door: FrontDoor, threads: Executor, *, secure: bool) -> None:
-        """secure: whether browsers reach it by TLS, at this server or at a proxy."""
+    def __init__(self, door: FrontDoor, threads: Executor, settings: ServerSettings) -> None:
         self._door = door
         self._threads = threads
         self._room = Room()
         self._last = LastShown()
-        self._secure = secure
-        self._cookie = "__Host-fairlane" if secure else "fairlane"
+        self._settings = settings
+        self._secure = settings.is_secure
+        self._cookie = "__Host-fairlane" if self._secure else "fairlane"
+        self._files = {path.name: path.read_bytes() for path in STATIC.iterdir()}
 
     def add_to(self, app: web.Application) -> None:
         """Add all addresses."""
         router = app.router
         for page in PAGES:
-            router.add_get(page.path, self._answered(partial(self._show, page)))
+            router.add_get(page.path, partial(self._show, page))
             for name, form in page.forms.items():
-                router.add_post(f"{page.path.rstrip('/')}/{name}", self._answered(partial(self._send, page, form)))
-        router.add_get("/sign-in", self._answered(self._sign_in_page))
-        router.add_post("/sign-in", self._answered(self._sign_in))
-        router.add_get("/sign-in/{secret}", self._answered(self._link_page))
-        router.add_post("/sign-in/{secret}", self._answered(self._spend_link))
-        router.add_post("/sign-out", self._answered(self._sign_out))
-        router.add_static("/static/", STATIC)
+                router.add_post(f"{page.path.rstrip('/')}/{name}", partial(self._send, page, form))
+        router.add_get("/static/{name}", self._file)
+        if self._settings.user_header:
+            return
+        router.add_get("/sign-in", self._sign_in_page)
+        router.add_post("/sign-in", self._sign_in)
+        router.add_post("/sign-out", self._sign_out)
+        if self._settings.offers_link:
+            router.add_get("/sign-in/{secret}", self._link_page)
+            router.add_post("/sign-in/{secret}", self._spend_link)
+
+    @web.middleware
+    async def answer_people(self, request: web.Request, handler: Handle) -> web.StreamResponse:
+        """Give browsers pages in place of problems."""
+        is_browser = "text/html" in request.headers.get("Accept", "") or "X-Part" in request.headers
+        if not is_browser or request.path.startswith("/v1/"):
+            return await handler(request)
+        try:
+            return await handler(request)
+        except NoKey as error:
+            is_read = request.method in ("GET", "HEAD")
+            to = request.path_qs if is_read else "/"
+            if is_read and "X-Part" not in request.headers and self._cookie not in request.cookies:
+                return _see(f"/sign-in?{urlencode({'to': to})}")
+            return self._html("sign_in", request, Shown({"to": to}, trouble=error), 401)
+        except Exception as error:
+            problem = problems.problem_of(error)
+            if problem.kind is problems.INTERNAL:
+                _log.exception("request %s failed: %s %.200r", request[problems.ID], request.method, request.raw_path)
+            next_step = problem.document(request[problems.ID])["next_step"]
+            shown = Shown({}, trouble=FairlaneError(problem.detail, next_step))
+            return self._html("problem", request, shown, problem.kind.status)
 
     # ------------------------------------------------------------------------------ what browsers ask
 
@@ -72,18 +108,17 @@ class Console:
         except InvalidInput as error:
             given: dict[str, Any] = {name: [value] for name, value in visit.query.items()}
             asked = {"fields": given, "address": request.path, "method": "get"}
-            return self._again(page, request, visit.desks.principal, asked, error)
+            return self._again(page, request, asked, error)
         if request.query.get("format") == "csv" and shown.context is not None:
             body = csv_of(shown.context["rows"])
             named = {"Content-Disposition": f'attachment; filename="{page.name}.csv"'}
             return web.Response(body=body, content_type="text/csv", headers=named)
-        return self._html(page.name, request, visit.desks.principal, shown, page=page)
+        return self._html(page.name, request, shown, page=page)
 
     async def _send(self, page: Page, form: Form, request: web.Request) -> web.StreamResponse:
         """Show what a form would do; do it once that was confirmed."""
         fields = await self._form(request)
         visit = (await self._visit(page, request))._replace(form=fields)
-        principal = visit.desks.principal
         kept = {name: values.split("\n") for name, values in fields.items() if name not in ("confirm", "typed")}
         asked: dict[str, Any] = {"fields": kept, "address": request.path, "method": "post"}
         try:
@@ -92,32 +127,32 @@ class Console:
             if fields.get("confirm") and (not plan.typed or typed == str(plan.typed)):
                 done = await self._in_thread(partial(form.apply, visit))
                 said: dict[str, Any] = {"done": done, "to": done.to or request.path.rpartition("/")[0] or "/"}
-                return self._html("done", request, principal, Shown(said), page=page)
+                return self._html("done", request, Shown(said), page=page)
         except NoKey:
             raise
         except FairlaneError as error:
-            return self._again(page, request, principal, asked, error)
+            return self._again(page, request, asked, error)
         asked |= {"plan": plan, "mistyped": bool(fields.get("confirm"))}
-        return self._html("plan", request, principal, Shown(asked), page=page)
+        return self._html("plan", request, Shown(asked), page=page)
 
-    def _again(
-        self, page: Page, request: web.Request, principal: Principal, asked: dict[str, Any], error: FairlaneError
-    ) -> web.Response:
+    def _again(self, page: Page, request: web.Request, asked: dict[str, Any], error: FairlaneError) -> web.Response:
         """Return a page that says why a form or filter was refused, with what was typed, to be sent again."""
         context = Shown({**asked, "error": error})
-        return self._html("again", request, principal, context, problems.problem_of(error).kind.status, page)
+        return self._html("again", request, context, problems.problem_of(error).kind.status, page=page)
 
     async def _sign_in_page(self, request: web.Request) -> web.StreamResponse:
-        return self._html("sign_in", request, None, Shown({"to": _local(request.query.get("to", "/"))}))
+        return self._html("sign_in", request, Shown({"to": _local(request.query.get("to", "/"))}))
 
     async def _sign_in(self, request: web.Request) -> web.StreamResponse:
         fields = await self._form(request)
-        principal = self._door.principal(fields.get("key", "").strip())
+        principal = await principal_of(self._door, fields.get("key", "").strip())
         cookie = await self._in_thread(partial(self._door.sessions.start, principal))
         return self._signed_in(cookie, _local(fields.get("to", "/")))
 
     async def _link_page(self, request: web.Request) -> web.StreamResponse:
-        return self._html("link", request, None, Shown({"address": request.path}))
+        response = self._html("link", request, Shown({"address": request.path}))
+        response.headers["Referrer-Policy"] = "no-referrer"
+        return response
 
     async def _spend_link(self, request: web.Request) -> web.StreamResponse:
         await self._form(request)
@@ -134,11 +169,32 @@ class Console:
     # ------------------------------------------------------------------------------ steps of them
 
     async def _visit(self, page: Page, request: web.Request) -> Visit:
-        cookie = request.cookies.get(self._cookie, "")
-        principal = await self._in_thread(partial(self._door.sessions.principal, cookie))
+        request[_PRINCIPAL] = principal = await self._principal(request)
         check_right(principal, page.action)
         desks = self._door.desks(principal, request[problems.ID])
         return Visit(desks, request.match_info, {name: value for name, value in request.query.items() if value})
+
+    async def _principal(self, request: web.Request) -> Principal:
+        if header := self._settings.user_header:
+            names = request.headers.getall(header, [])
+            if len(names) != 1:
+                raise Forbidden(f"The proxy has sent {len(names)} headers {header}.", "It must name one user.")
+            return self._door.book.user(names[0])
+        cookie = request.cookies.get(self._cookie, "")
+        return await self._in_thread(partial(self._door.sessions.principal, cookie))
+
+    async def _file(self, request: web.Request) -> web.StreamResponse:
+        """Return a file, which browsers ask for again by its tag."""
+        name = request.match_info["name"]
+        if (body := self._files.get(name)) is None:
+            raise web.HTTPNotFound
+        tag, kind = sha256(body).hexdigest()[:16], guess_type(name)[0] or "text/plain"
+        headers = {"ETag": f'"{tag}"', "Cache-Control": "no-cache"}
+        if tag in request.headers.get("If-None-Match", ""):
+            return web.Response(status=304, headers=headers)
+        response = web.Response(body=body, content_type=kind, charset="utf-8", headers=headers)
+        response.enable_compression()
+        return response
 
     async def _form(self, request: web.Request) -> dict[str, str]:
         """Read a form. Raises Forbidden if another site may have sent it."""
@@ -149,12 +205,11 @@ class Console:
             )
         with self._room.for_body() as body:
             await read_body(request, FORM_BYTES, self._room, body)
-            pairs = parse_qsl(body.decode(errors="replace"), keep_blank_values=True, max_num_fields=20_000)
-        fields: dict[str, str] = {}
-        for name, sent in pairs:
-            value = sent.replace("\r\n", "\n")  # browsers send line ends so
-            fields[name] = f"{fields[name]}\n{value}" if name in fields else value
-        return fields
+            pairs = parse_qsl(body.decode(errors="replace"), keep_blank_values=True)
+        fields: dict[str, list[str]] = {}
+        for name, value in pairs:
+            fields.setdefault(name, []).append(value.replace("\r\n", "\n"))  # browsers send line ends so
+        return {name: "\n".join(values) for name, values in fields.items()}
 
     async def _in_thread(self, function: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, function)
@@ -166,26 +221,10 @@ class Console:
         )
         return response
 
-    def _answered(self, handle: Handle) -> Handle:
-        """Return a handler whose errors are pages."""
-
-        async def answer(request: web.Request) -> web.StreamResponse:
-            try:
-                return await handle(request)
-            except NoKey as error:
-                if request.method == "GET" and "X-Part" not in request.headers and not request.cookies:
-                    return _see(f"/sign-in?{urlencode({'to': request.path_qs})}")
-                return self._html("sign_in", request, None, Shown({"to": "/"}, trouble=error), status=401)
-            except FairlaneError as error:
-                status = problems.problem_of(error).kind.status
-                return self._html("problem", request, None, Shown({}, trouble=error), status)
-
-        return answer
-
     def _html(
-        self, name: str, request: web.Request, principal: Principal | None, shown: Shown, status: int = 200,
-        page: Page | None = None,
-    ) -> web.Response:  # fmt: skip
+        self, name: str, request: web.Request, shown: Shown, status: int = 200, *, page: Page | None = None
+    ) -> web.Response:
+        principal = request.get(_PRINCIPAL)
         context: dict[str, Any] = {
             "principal": principal,
             "menu": [each for each in PAGES if each.in_menu and _may(principal, each.action)],
@@ -194,6 +233,7 @@ class Console:
             "part": "X-Part" in request.headers,
             "query": request.query,
             "here": request.path,
+            "signs_out": not self._settings.user_header,
             "sends_site": "Sec-Fetch-Site" in request.headers,
             "trouble": shown.trouble,
             "age_s": shown.age_s,
@@ -219,4 +259,4 @@ def _may(principal: Principal | None, name: str) -> bool:
 
 def _local(address: str) -> str:
     """Return an address of this site; the first page for any other."""
-    return address if address.startswith("/") and not address.startswith(("//", "/\\")) else "/"
+    return address if _HERE.fullmatch(address) else "/"

@@ -13,11 +13,11 @@ class SessionTable(ViewPart):
 
     def start(self, digest: str, subject: str) -> None:
         """Begin a session of `key:ID` or `user:NAME`."""
-        self._view.command("SET", self._view.keys.session(digest), subject, "EX", IDLE_S)
+        self._view.command("SET", self._view.keys.session(digest), subject, "PX", IDLE_S * 1_000)
 
     def use(self, digest: str) -> str | None:
         """Return whose session this is, which then goes on for IDLE_S; None if there is none."""
-        subject = self._view.command("GETEX", self._view.keys.session(digest), "EX", IDLE_S)
+        subject = self._view.command("GETEX", self._view.keys.session(digest), "PX", IDLE_S * 1_000)
         return None if subject is None else bytes(subject).decode()
 
     def end(self, digest: str) -> None:
@@ -26,7 +26,7 @@ class SessionTable(ViewPart):
 
     def offer(self, digest: str) -> None:
         """Let a link be used once, within LINK_S."""
-        self._view.command("SET", self._view.keys.session_link(digest), 1, "EX", LINK_S)
+        self._view.command("SET", self._view.keys.session_link(digest), 1, "PX", LINK_S * 1_000)
 
     def spend(self, digest: str) -> bool:
         """Use a link. Return False if it was used, is too old, or never was."""

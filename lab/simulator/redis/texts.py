@@ -42,6 +42,22 @@ def set_(store: Store, words: Sequence[bytes]) -> Answer:
     return OK
 
 
+@command("GETEX", 3, 3)
+def getex(store: Store, words: Sequence[bytes]) -> Answer:
+    """Return a string, and let it live for a time from now (PX)."""
+    if words[1].upper() != b"PX":
+        raise ResponseError(SYNTAX)
+    store.expire_at(words[0], store.now_ms() + parse_int(words[2]))
+    return get(store, words[:1])
+
+
+@command("GETDEL", 1, 1)
+def getdel(store: Store, words: Sequence[bytes]) -> Answer:
+    text = get(store, words)
+    store.delete(words[0])
+    return text
+
+
 @command("INCR", 1, 1)
 def incr(store: Store, words: Sequence[bytes]) -> Answer:
     text = store.get(words[0], Text)

@@ -35,7 +35,7 @@ class Browser:
     def __init__(self, world: DeskWorld, server: Server) -> None:
         self.world = world
         self._server = server
-        self._head = "Host: localhost\r\nSec-Fetch-Site: same-origin\r\nCookie: fairlane=1\r\n"
+        self._head = "Host: localhost\r\nSec-Fetch-Site: same-origin\r\nAccept: text/html\r\nCookie: fairlane=1\r\n"
 
     async def get(self, address: str) -> Seen:
         reply = await self._server.ask(f"GET {address}", headers=self._head)
