@@ -114,7 +114,7 @@ make_venv() {
 # A checkout that was moved or whose settings of tools changed keeps its packages: only the link to the sources is made
 # again, offline. Fails if a package is missing or has another version than the lock says.
 relink() {
-    venv_works && pip_install --no-index --no-build-isolation --editable '.[dev,lab,push,spark]' 2>/dev/null
+    venv_works && pip_install --no-index --no-build-isolation --editable '.[dev,lab,push,spark,web]' 2>/dev/null
 }
 
 main() {
@@ -133,10 +133,10 @@ main() {
         venv_works || make_venv
         say "installing the Python packages, Spark among them (some minutes)"
         pip_install --upgrade pip setuptools
-        pip_install --editable '.[dev,lab,push,spark]'
+        pip_install --editable '.[dev,lab,push,spark,web]'
     fi
     # Without this, commands compile Fairlane at each start where PYTHONDONTWRITEBYTECODE is set.
-    "$VENV/bin/python" -m compileall -q dispatcher backends quotas producers consumers fairlane spark_jobs estate lab
+    "$VENV/bin/python" -m compileall -q dispatcher backends quotas producers consumers fairlane spark_jobs estate web lab
     stamp_text >"$STAMP"
     say "ready"
 }
