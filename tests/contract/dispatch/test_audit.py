@@ -7,7 +7,7 @@ import pytest
 
 from backends.redis.client import lua_folder
 from backends.redis.keys import MAX_AUDIT_OF_APP
-from backends.redis.registry.access import AccessTable
+from backends.redis.registry.access import Access, AccessTable
 from backends.redis.registry.audit import AuditEntry, AuditTable
 from backends.redis.registry.registry import Registry
 from backends.redis.view import RedisView
@@ -88,7 +88,7 @@ def test_setting_key_and_policy_are_kept_apart_from_the_settings_of_workers(
     changes = [Setting(KEY, KEY_OF_SHOP, "abc"), Setting(POLICY, AppPolicy(weight=3.0), "shop")]
     registry.control.apply_all(placed(*(change.record(7, ANA) for change in changes)))
     assert registry.service.globals() == before
-    assert access.read() == ({"abc": KEY_OF_SHOP}, {"shop": AppPolicy(weight=3.0)})
+    assert access.read() == Access({"abc": KEY_OF_SHOP}, {"shop": AppPolicy(weight=3.0)})
     assert access.last() == position(2)
     assert [(entry.app, entry.field) for entry in entries(audit)] == [("shop", "policy:shop"), ("shop", "key:abc")]
 
