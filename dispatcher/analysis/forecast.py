@@ -10,7 +10,7 @@ full capacity.
 """
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple
@@ -28,6 +28,8 @@ class Forecast(NamedTuple):
     """By task, seconds from now; None if no end can be predicted."""
     rates: dict[str, float]
     """Current targets/s by task."""
+    steps: Sequence[tuple[float, Mapping[str, float]]] = ()
+    """Seconds from now, and the targets/s by tier from then on."""
 
 
 @dataclass(slots=True)
@@ -76,9 +78,10 @@ def forecast(jobs: Iterable[ForecastTask], shares: Shares, max_steps: int = MAX_
     rates_now = sharing.rates_by_job()
     later = [(start_s, job) for start_s, _, job in waiting if start_s > 0]
     step_of = max(1, len(waiting) // max_steps)
-    now_s = 0.0
+    now_s, steps = 0.0, list[tuple[float, Mapping[str, float]]]()
     while sharing.queues or later:
         rates = sharing.rates()
+        steps.append((now_s, sharing.by_tier(rates)))
         lasts_s = sharing.lasts_s(rates, step_of)
         start_s = later[0][0] if later else inf
         if now_s + lasts_s >= start_s:
@@ -90,7 +93,7 @@ def forecast(jobs: Iterable[ForecastTask], shares: Shares, max_steps: int = MAX_
             done_s[job_id] = now_s
         while later and later[0][0] <= now_s:
             sharing.add(later.pop(0)[1])
-    return Forecast(done_s, rates_now)
+    return Forecast(done_s, rates_now, [*steps, (now_s, sharing.by_tier(sharing.rates()))])
 
 
 class _Sharing:
@@ -121,6 +124,12 @@ class _Sharing:
 
     def rates(self) -> list[float]:
         return rates_of([queue.kind for queue in self.queues.values()], self._shares)
+
+    def by_tier(self, rates: Sequence[float]) -> dict[str, float]:
+        sums: dict[str, float] = {}
+        for queue, rate in zip(self.queues.values(), rates, strict=True):
+            sums[queue.kind.tier] = sums.get(queue.kind.tier, 0.0) + rate
+        return sums
 
     def rates_by_job(self) -> dict[str, float]:
         rates: dict[str, float] = {}

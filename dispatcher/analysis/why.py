@@ -60,6 +60,12 @@ _KINDS_OF_POOLS = {
 """Pools without their names, for callers who may not know them."""
 
 
+def pool_text(cause: str) -> str:
+    """Return the pool of a cause `cap:POOL` in words."""
+    pool = cause.removeprefix("cap:")
+    return str(Pool.parse(pool) or _KINDS_OF_POOLS.get(pool, pool))
+
+
 class CauseShare(NamedTuple):
     """One cause and its part of the task's age."""
 
@@ -70,8 +76,7 @@ class CauseShare(NamedTuple):
     def meaning(self) -> str:
         """The cause in words."""
         if self.cause.startswith("cap:"):
-            pool = self.cause.removeprefix("cap:")
-            return f"the cap of {Pool.parse(pool) or _KINDS_OF_POOLS.get(pool, pool)} held it back"
+            return f"the cap of {pool_text(self.cause)} held it back"
         return MEANINGS.get(self.cause, self.cause)
 
 

@@ -99,13 +99,24 @@ class PlotArea:
 
     def stack(self, times: Sequence[float], bands: Sequence[Band], unit: str) -> Iterator[str]:
         """Yield bands, each on top of those before it, and their legend."""
+        yield from self.layers(times, bands)
+        yield from legend([(band.name, band.colour) for band in bands], unit)
+
+    def layers(self, times: Sequence[float], bands: Sequence[Band], opacity: float = 1.0) -> Iterator[str]:
+        """Yield bands, each on top of those before it."""
         base = [0.0] * len(times)
         for band in bands if times else ():
             tops = [low + value for low, value in zip(base, band.values, strict=True)]
             back = list(zip(times, base, strict=True))[::-1]
-            yield self.area([*zip(times, tops, strict=True), *back], band.colour)
+            yield self.area([*zip(times, tops, strict=True), *back], band.colour, opacity)
             base = tops
-        yield from legend([(band.name, band.colour) for band in bands], unit)
+
+    def moment(self, at: float, label: str, line: str = "mark", above: float = 0.0) -> Iterator[str]:
+        """Yield a vertical line at a time, and its label at the top. above: how far the line goes beyond the frame."""
+        x, top = self.x(at), self.top - above
+        anchor, beside = ("end", x - 5) if x > WIDTH - RIGHT - 8 * len(label) else ("start", x + 5)
+        yield f'<path class="{line}" d="M{x:.1f} {top:.1f}V{self.bottom:.1f}"/>'
+        yield text(beside, top + 9, label, "halo small", anchor)
 
     def level(self, value: float, label: str) -> Iterator[str]:
         """Yield a horizontal line with its label before it."""
@@ -181,17 +192,18 @@ def row_name(y: float, name: str) -> str:
     return text(ROW_LEFT - 8, y + 4, cut(name), "ink small", "end")
 
 
-def document(name: str, title: str, words: str, height: float, body: Iterable[str]) -> str:
+def document(name: str, title: str, words: str, height: float, body: Iterable[str], style: str = _STYLE) -> str:
     """Return a picture as an SVG document.
 
-    `name` must be unique on the page. `words` describe the picture for readers who cannot see it.
+    `name` must be unique on the page. `words` describe the picture for readers who cannot see it. `style` is empty on a
+    page that has the classes' styles, and whose policy allows no others.
     """
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:g}" width="{WIDTH}" height="{height:g}" '
         f'role="img" aria-labelledby="{name}-title {name}-words">\n'
         f'<title id="{name}-title">{escape(title)}</title>\n<desc id="{name}-words">{escape(words)}</desc>\n'
-        f"<style>{_STYLE}</style>\n"
-        f'<rect class="ground" width="{WIDTH}" height="{height:g}" rx="6"/>\n' + "\n".join(body) + "\n</svg>\n"
+        + (f"<style>{style}</style>\n" if style else "")
+        + f'<rect class="ground" width="{WIDTH}" height="{height:g}" rx="6"/>\n' + "\n".join(body) + "\n</svg>\n"
     )
 
 

@@ -11,6 +11,7 @@ from dispatcher.model.view import ENDED_STATES, STATES, TaskView
 from producers.desk.acting import Acting
 from producers.desk.board.board import Age
 from producers.desk.board.follower import Changes, Follower
+from producers.desk.board.groups import TaskGroup
 from producers.desk.board.lists import Selection, Sort
 from producers.desk.guard import action
 from producers.desk.scoped_ids import AS_IS
@@ -54,6 +55,12 @@ class BoardDesk(Acting):
         `only` select. Raises InvalidInput."""
         facets, app = self._board.facets(self._selection(only)), self.principal.app
         return facets if not app else {**facets, "app": {app: facets["app"].get(app, 0)}}
+
+    @action("tasks.list")
+    def groups(self) -> list[TaskGroup]:
+        """Return the principal's live tasks in groups."""
+        own = (group for group in self._board.groups() if self._is_own(group.app))
+        return [group._replace(name=self._ids.shown(group.name)) for group in own]
 
     @action("tasks.events")
     def one(self, id_: str) -> Selection:

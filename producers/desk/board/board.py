@@ -24,6 +24,7 @@ from dispatcher.model.errors import FairlaneError, NotReady, Unreachable
 from dispatcher.model.view import TaskView
 from producers.control.foresight import Foresight
 from producers.desk.board.follower import MAX_CHANGES, Follower, Followers
+from producers.desk.board.groups import TaskGroup
 from producers.desk.board.lists import Selection, Sort
 from producers.desk.board.share import Share
 from producers.desk.board.shown import COSTS, ShownLists
@@ -140,6 +141,11 @@ class Board:
     def facets(self, selection: Selection) -> dict[str, dict[str, int]]:
         """Return the number of live tasks by the values that one field of a selection may have beside the others."""
         return self._shown.lists.facets(selection)
+
+    def groups(self) -> list[TaskGroup]:
+        """Return all live tasks in groups. Raises NotReady if none was ever read."""
+        self._check()
+        return self._shown.lists.groups()
 
     def task(self, id_: str) -> TaskView | None:
         """Return a live task as it was last read; None if it is not known."""

@@ -13,6 +13,7 @@ import msgspec
 
 from dispatcher.model.errors import DECODING_ERRORS, InvalidInput
 from dispatcher.model.view import TaskView
+from producers.desk.board.groups import TaskGroup, grouped
 from producers.desk.scoped_ids import AS_IS, ScopedIds
 
 SORTS = ("created", "eta", "rate", "pending", "id")
@@ -102,23 +103,36 @@ class Lists:
     def __init__(self, tasks: Iterable[TaskView] = (), etas: Mapping[str, float] | None = None) -> None:
         """etas: seconds until done by task; tasks without one come last."""
         self.used = set[str]()
-        """The orders that were asked for."""
+        """The orders that were asked for, and the groups if they were."""
         self._etas = etas or {}
         self._tasks = list(tasks)
         self._orders: dict[str, list[TaskView]] = {}
 
     def prepare(self, used: Iterable[str]) -> bool:
-        """Make one of these orders, or the counts. Return False if all were made: others are made when they are asked
-        for. With many tasks each takes some 50 ms in which no other thread runs."""
+        """Make one of these orders, the counts, or the groups. Return False if all were made: others are made when they
+        are asked for. With many tasks each takes some 50 ms in which no other thread runs."""
         for by in ("id", *used):
-            if by not in self._orders:
+            if by in SORTS and by not in self._orders:
                 self._order(by)
                 return True
-        return "_counts" not in self.__dict__ and bool(self._counts)
+        for name in ("_counts", *(name for name in used if name not in SORTS)):
+            if name not in self.__dict__:
+                getattr(self, name)
+                return True
+        return False
 
     @cached_property
     def _counts(self) -> Counter[tuple[str, ...]]:
         return Counter(map(attrgetter(*COUNTED), self._tasks))
+
+    @cached_property
+    def _groups(self) -> list[TaskGroup]:
+        return list(grouped(self._tasks))
+
+    def groups(self) -> list[TaskGroup]:
+        """Return the tasks in groups."""
+        self.used.add("_groups")
+        return self._groups
 
     def page(
         self, selection: Selection, sort: Sort, limit: int, cursor: str | None = None

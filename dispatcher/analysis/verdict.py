@@ -1,0 +1,129 @@
+"""A sentence on the whole service: is it healthy, what limits the rate, who is last and why, when is all done?"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from dispatcher.analysis.served import WaitingTasks
+from dispatcher.analysis.why import CHANNEL_PAUSED, FLOW_PAUSED, NO_CHANNEL, NO_WORKER_RUNS
+from dispatcher.model.flow_pause import PauseKind, flow_parts
+from dispatcher.model.values import counted, moment
+from dispatcher.model.view import Globals, TaskView, WorkerBeat
+
+_HEADLINES = {
+    "demand": "All is sent as it comes in",
+    "capacity": "Sending at full capacity",
+    "caps": "Caps hold back what waits",
+    "workers": "More workers would send more",
+}
+_SAID_OF_ALL = (CHANNEL_PAUSED, FLOW_PAUSED, NO_CHANNEL, NO_WORKER_RUNS)
+
+
+class Held(NamedTuple):
+    """A task that waits, and what holds it back now; empty if that is not known."""
+
+    task: TaskView
+    cause: str  # as in dispatcher.analysis.why
+    text: str  # the same in words
+
+
+class Scene(NamedTuple):
+    """The service at one moment. To a key of one app: its tasks, and nothing from `settings` on."""
+
+    now_ms: int
+    waiting: int  # targets without an outcome
+    last: Held | None  # the task that ends last
+    endless: Sequence[Held] = ()  # tasks without a predicted end, or the first of them
+    settings: Globals | None = None
+    beats: Sequence[WorkerBeat] = ()
+    serving: int = 0
+    limited_by: str = ""  # as in Signals, like `missing`
+    missing: Sequence[WaitingTasks] = ()
+    tasks_of: Mapping[str, int] = {}  # live tasks by app
+
+
+class Concern(NamedTuple):
+    """Something that needs attention."""
+
+    level: str  # bad or warn
+    title: str
+    text: str
+    page: str  # of the console
+    runbook: str = ""  # the section of docs/runbooks.md
+
+
+class Verdict(NamedTuple):
+    """What one must know first. The sentence is `before`, the id of the last task, and `after`."""
+
+    state: str  # ok, warn or bad
+    headline: str
+    before: str
+    task: str
+    after: str
+    concerns: list[Concern]
+
+
+def verdict(scene: Scene) -> Verdict:
+    """Return the verdict on a service, or on the tasks of one app."""
+    concerns = sorted(_concerns(scene), key=lambda concern: concern.level)
+    headline = _HEADLINES.get(scene.limited_by, "Sending") if scene.waiting else "Nothing waits"
+    if scene.waiting and scene.settings and not scene.serving:
+        headline = "Nothing is sent"
+    if concerns:
+        headline += f", with {counted(len(concerns), 'thing')} to look at"
+    return Verdict(concerns[0].level if concerns else "ok", headline, *_sentence(scene), concerns)
+
+
+def _sentence(scene: Scene) -> tuple[str, str, str]:
+    if not scene.waiting:
+        return "All that was submitted is sent.", "", ""
+    if scene.last is None and not scene.endless:
+        return f"{scene.waiting:,} targets wait; their end is not known yet.", "", ""
+    task, _, text = scene.last or scene.endless[0]
+    because = f": {text}." if text else "."
+    if scene.last is None:
+        return f"{scene.waiting:,} targets wait, and no end is in sight for ", task.id, because
+    what = "All that can be sent" if scene.endless else "All that waits"
+    now = datetime.fromtimestamp(scene.now_ms / 1000, UTC)
+    return f"{what} is sent by {moment(scene.now_ms + 1000 * (task.eta_s or 0), now)}; ", task.id, f" is last{because}"
+
+
+def _concerns(scene: Scene) -> Iterator[Concern]:
+    for task, cause, text in scene.endless:
+        if cause not in _SAID_OF_ALL or scene.settings is None:
+            runbook = "" if text else "stuck-task"
+            text = text or "no pause, cap or missing worker explains it"
+            yield Concern("warn", f"{task.id} has no end in sight", f"{text}.", f"/tasks/{task.id}", runbook)
+    if scene.settings is not None:
+        yield from _of_workers(scene)
+        yield from _of_settings(scene, scene.settings)
+
+
+def _of_workers(scene: Scene) -> Iterator[Concern]:
+    if scene.waiting and not scene.serving:
+        text = f"{scene.waiting:,} targets wait, and nothing is lost."
+        yield Concern("bad", "No worker serves", text, "/workers", "no-worker")
+    for each in scene.missing:
+        text = f"{counted(each.tasks, 'task')} with {each.targets:,} targets wait for it."
+        yield Concern("bad", f"No worker has channel {each.channel}", text, "/workers", "no-worker")
+    for beat in scene.beats:
+        if beat.state in ("suspect", "lost"):
+            text = "Its heartbeats are missing; others take over its lanes."
+            yield Concern("warn", f"Worker {beat.id} is {beat.state}", text, "/workers", "no-worker")
+        if beat.unrecorded:
+            text = f"{beat.unrecorded.targets:,} targets were sent, and Pulsar does not store it."
+            yield Concern("bad", f"Worker {beat.id} keeps outcomes", text, "/workers", "outcomes-not-stored")
+
+
+def _of_settings(scene: Scene, settings: Globals) -> Iterator[Concern]:
+    for channel in sorted(settings.paused_channels):
+        yield Concern("warn", f"Channel {channel} is paused", "An operator paused it.", "/limits", "forgotten-pause")
+    for flow, pause in sorted(settings.flow_pauses.items()):
+        channel, app = flow_parts(flow)
+        runbook = "forgotten-pause" if pause.kind is PauseKind.HAND else "paused-flow"
+        level = "warn" if pause.kind in (PauseKind.HAND, PauseKind.LIMIT) else "bad"
+        yield Concern(level, f"{app} is paused on {channel}", str(pause), "/limits", runbook)
+    for app, tasks in scene.tasks_of.items():
+        if 0 < settings.limits_of(app).tasks <= tasks:
+            text = f"It has {counted(tasks, 'live task')}, so more are refused."
+            yield Concern("warn", f"{app} is at its limit", text, "/apps")
