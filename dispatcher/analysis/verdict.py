@@ -31,7 +31,8 @@ class Scene(NamedTuple):
     """The service at one moment. To a key of one app: its tasks, and nothing from `settings` on."""
 
     now_ms: int
-    waiting: int  # targets without an outcome
+    waiting: int  # targets without an outcome, but for those of scheduled tasks
+    scheduled: int  # tasks
     last: Held | None  # the task that ends last
     endless: Sequence[Held] = ()  # tasks without a predicted end, or the first of them
     settings: Globals | None = None
@@ -76,7 +77,8 @@ def verdict(scene: Scene) -> Verdict:
 
 def _sentence(scene: Scene) -> tuple[str, str, str]:
     if not scene.waiting:
-        return "All that was submitted is sent.", "", ""
+        later = f"; {counted(scene.scheduled, 'task')} will start later" if scene.scheduled else ""
+        return f"All that is due is sent{later}.", "", ""
     if scene.last is None and not scene.endless:
         return f"{scene.waiting:,} targets wait; their end is not known yet.", "", ""
     task, _, text = scene.last or scene.endless[0]

@@ -115,6 +115,8 @@ class Why(NamedTuple):
     """Workers that hold outcomes of it that Pulsar has not stored for some seconds."""
     waits_for_go: int = 0
     """If it waits for a go, the number of its first targets, which alone are sent until then."""
+    last: str = ""
+    """The cause that was counted last, if that was in the last seconds: why it is not sent faster. Empty otherwise."""
 
 
 class HeldUp(NamedTuple):
@@ -167,6 +169,7 @@ def why(
         age_ms=age_ms,
         parts=parts,
         now=now,
+        last=counted.last if not task.ended and now_ms - counted.span.to_ms <= COVERED_MS else "",
         channel=task.channel,
         app=task.app,
         flow_pause=settings.flow_pause(task.channel, task.app),

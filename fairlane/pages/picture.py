@@ -203,7 +203,9 @@ def document(name: str, title: str, words: str, height: float, body: Iterable[st
         f'role="img" aria-labelledby="{name}-title {name}-words">\n'
         f'<title id="{name}-title">{escape(title)}</title>\n<desc id="{name}-words">{escape(words)}</desc>\n'
         + (f"<style>{style}</style>\n" if style else "")
-        + f'<rect class="ground" width="{WIDTH}" height="{height:g}" rx="6"/>\n' + "\n".join(body) + "\n</svg>\n"
+        + f'<rect class="ground" width="{WIDTH}" height="{height:g}" rx="6"/>\n'
+        + "\n".join(body)
+        + "\n</svg>\n"
     )
 
 

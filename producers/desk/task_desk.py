@@ -165,7 +165,7 @@ class TaskDesk(Acting):
         if not self.principal.app:
             return why
         parts = [part._replace(cause=_kind_of(part.cause)) for part in why.parts]
-        return why._replace(parts=parts, unrecorded=[])
+        return why._replace(parts=parts, last=_kind_of(why.last), unrecorded=[])
 
     @action("tasks.failures")
     def failures(self, id_: str) -> Iterator[TargetRecord]:

@@ -17,8 +17,8 @@ class TaskGroup(NamedTuple):
     per_request: int
     """Targets of one request to their provider."""
     is_capped: bool
-    may_be_sent: bool
-    """Whether they are running, and their audiences may be sent. Pauses of channels and apps do not count."""
+    state: str
+    """As of the tasks; `held` for those that are not sent before their audience is complete."""
     name: str
     """The id of one of them."""
     tasks: int
@@ -45,18 +45,18 @@ class TaskGroup(NamedTuple):
             weight=max(1, round(self.weight * MILLI)),
             pending=float(self.pending),
             cap=self.cap,
-            on_hold=not self.may_be_sent,
+            on_hold=self.state != "running",
             per_request=self.per_request,
         )
 
 
 def grouped(tasks: Iterable[TaskView]) -> Iterator[TaskGroup]:
     """Yield the groups of tasks."""
-    members: dict[tuple[str, str, str, int, bool, bool], list[TaskView]] = {}
+    members: dict[tuple[str, str, str, int, bool, str], list[TaskView]] = {}
     for task in tasks:
-        may_be_sent = task.state == "running" and (task.sealed or not task.hold_until_sealed)
+        state = "held" if task.hold_until_sealed and not task.sealed and task.state == "running" else task.state
         per_request = targets_per_request(task.channel, task.chunk)
-        key = task.tier, task.app, task.channel, per_request, task.cap > 0, may_be_sent
+        key = task.tier, task.app, task.channel, per_request, task.cap > 0, state
         members.setdefault(key, []).append(task)
     for key, some in members.items():
         counts = [task.targets for task in some]

@@ -1,69 +1,170 @@
 """Overview: is it healthy, what limits the rate, who is last and why, when is all done?"""
 
 import time
-from collections.abc import Iterator, Sequence
-from math import inf, isfinite
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from math import inf
+from typing import Any, NamedTuple
 
-from markupsafe import Markup
-
+from dispatcher.access.principal import Scope
 from dispatcher.analysis.forecast import forecast
 from dispatcher.analysis.rates import shares_of
 from dispatcher.analysis.served import Served
 from dispatcher.analysis.verdict import Held, Scene, verdict
-from dispatcher.analysis.why import UNKNOWN, Why, present
+from dispatcher.analysis.why import UNKNOWN, CauseShare, Why, pool_text
 from dispatcher.model.errors import NotFound
-from dispatcher.model.pools import Pool
-from dispatcher.model.tier import TIERS
-from dispatcher.model.values import duration
+from dispatcher.model.flow_pause import flow_parts
+from dispatcher.model.pools import CapUnit
 from dispatcher.model.view import Globals, TaskView
 from fairlane.figures.audit_rows import audit_fields
 from fairlane.figures.signals import ServiceState, SignalMeter, Signals
-from fairlane.pages import picture
+from fairlane.figures.why_rows import now_text
 from producers.desk.board.groups import TaskGroup
 from producers.desk.board.lists import Sort
+from web.console.chart import SPAN_MS, chart
 from web.console.page import Page, Visit
 
 SHOWN, STUCK = 8, 4
-"""Tasks that are shown, and how many of them may be without an end if others have one."""
-SPAN_MS = 1_800_000
-"""The chart shows this time back and ahead."""
-_GAP_MS = 35_000
-"""Rows further apart have nothing known between them."""
-_BY_END = Sort("eta")
+"""Tasks that are shown, and how many of them may be without an end while others have one."""
+_LAST_FIRST = Sort("eta", descending=True)
+
+
+class Limit(NamedTuple):
+    """Capacity, or a cap: how much of it is used, a second, and whether it holds anything back."""
+
+    name: str
+    used: float
+    cap: int  # 0: none
+    binds: bool
+
+    @property
+    def part(self) -> float:
+        return self.used / self.cap if self.cap else 0.0
 
 
 def read(visit: Visit) -> dict[str, Any]:
-    """Return the verdict and the tasks that wait; to operators of all apps, the service too."""
-    groups = visit.desks.board.groups()
-    service = {} if visit.desks.principal.app else _service(visit, groups)
-    signals: Signals | None = service.get("signals")
-    endless, ending, age, counts = _waiting(visit)
-    held = [each for task in endless[:SHOWN] if (each := _held(visit, task, service))]
-    held_last = [each for task in ending if (each := _held(visit, task, service))]
+    """Return the verdict and the tasks that wait; to operators the service, too."""
+    principal, board = visit.desks.principal, visit.desks.board
+    groups, now_ms = board.groups(), round(time.time() * 1000)
+    listed = board.tasks({"state": "running"}, str(_LAST_FIRST), SHOWN, None)
+    paused = board.tasks({"state": "paused"}, str(_LAST_FIRST), SHOWN, None).tasks
+    ending = board.tasks({"state": "running"}, str(_LAST_FIRST), SHOWN, _LAST_FIRST.cursor((inf, ""))).tasks
+    stuck = [task for task in (*listed.tasks, *paused) if task.eta_s is None and task.targets.pending]
+    last = _held(visit, ending)
+    endless = _held(visit, stuck[: STUCK if last else SHOWN])
     scene = Scene(
-        now_ms=int(time.time() * 1000),
-        waiting=sum(group.pending for group in groups),
-        last=held_last[0][0] if held_last else None,
-        endless=[each for each, _ in held],
+        now_ms=now_ms,
+        waiting=sum(group.pending for group in groups if group.state != "scheduled"),
+        scheduled=listed.counts["state"].get("scheduled", 0),
+        last=last[0][0] if last else None,
+        endless=[held for held, _ in endless],
     )
-    if signals is not None:
-        scene = scene._replace(
-            settings=service["settings"], beats=service["workers"], serving=signals.workers,
-            limited_by=signals.limited_by, missing=signals.missing, tasks_of=counts["app"],
-        )  # fmt: skip
-    shown = [*held[: STUCK if held_last else SHOWN], *held_last][:SHOWN]
+    service: dict[str, Any] = {}
+    if principal.may(Scope.OPERATOR) and not principal.app:
+        service = _service(visit, groups, [held.task for held, _ in last], now_ms)
+        scene = scene._replace(**service["scene"], tasks_of=listed.counts["app"])
     settled = sum(group.settled for group in groups)
+    shown = [*endless, *last][:SHOWN]
     return {
-        "age": age,
         "verdict": verdict(scene),
+        "age": listed.age,
+        "states": listed.counts["state"],
         "waiting": scene.waiting,
-        "tasks": sum(counts["state"].values()),
-        "drain_s": ending[0].eta_s if ending else None,
+        "drain_s": scene.last.task.eta_s if scene.last else None,
         "settled": settled,
         "given_up": sum(group.given_up for group in groups) / settled if settled else None,
-        "shown": [{"task": each.task, "code": each.cause, "text": present(each.cause), "why": why} for each, why in shown],
-        "rows": [{"id": each.task.id, "app": each.task.app, "tier": each.task.tier, "pending": each.task.targets.pending, "cause": each.cause, "eta_s": each.task.eta_s} for each, _ in shown],
+        "shown": [{"held": held, "parts": _parts(why)} for held, why in shown],
+        "rows": [_row(held) for held, _ in shown],
         "service": service,
-        "chart": _chart(service, groups, ending) if service else "",
+    }
+
+
+def _held(visit: Visit, tasks: Iterable[TaskView]) -> list[tuple[Held, Why]]:
+    """Return tasks with what holds them back; not those that have ended meanwhile."""
+    found: list[tuple[Held, Why]] = []
+    for task in tasks:
+        try:
+            why = visit.desks.tasks.why(task.id)
+        except NotFound:
+            continue
+        cause = why.now or why.last or next((part.cause for part in why.parts if part.cause != UNKNOWN), "")
+        text = now_text(why) or ("its targets wait for the next try" if why.now else CauseShare(cause, 0).meaning)
+        if cause.startswith("cap:"):
+            text = f"the cap of {pool_text(cause)} holds it back"
+        found.append((Held(task, cause, text), why))
+    return found
+
+
+def _parts(why: Why) -> list[tuple[str, float]]:
+    return [(part.meaning, part.ms / why.age_ms) for part in why.parts[:3]]
+
+
+def _row(held: Held) -> dict[str, Any]:
+    fields = {name: getattr(held.task, name) for name in ("id", "app", "tier", "channel", "state", "rate", "eta_s")}
+    return {**fields, "pending": held.task.targets.pending, "cause": held.cause, "meaning": held.text}
+
+
+def _service(visit: Visit, groups: Sequence[TaskGroup], ending: Sequence[TaskView], now_ms: int) -> dict[str, Any]:
+    """Return the figures of the whole service. Raises NotReady while its view is being rebuilt."""
+    desk, jobs = visit.desks.service, [group.job for group in groups]
+    client = desk.client("signals.show")
+    client.check_counts()
+    settings, beats = client.globals(), [beat for beat in client.workers() if beat.state != "stopped"]
+    signals, served = SignalMeter().take(ServiceState(now_ms / 1000, jobs, settings, beats)), Served.by(beats)
+    history = desk.history(SPAN_MS / 1000)
+    capacity = signals.rate if signals.limited_by == "workers" else settings.capacity or signals.rate
+    served_jobs = [job for job in jobs if not served.lacks(job.channel)]
+    steps = forecast(served_jobs, shares_of(settings, capacity)).steps if capacity and signals.workers else ()
+    past = [*((row.at_ms, row.rates) for row in history), (now_ms, [tier.rate for tier in signals.tiers])]
+    return {
+        "scene": {
+            "settings": settings, "beats": beats, "serving": signals.workers, "limited_by": signals.limited_by,
+            "missing": signals.missing,
+        },
+        "signals": signals,
+        "beats": beats,
+        "arriving": sum(
+            max(0.0, (now - before) * 1000 / (new.at_ms - old.at_ms) + rate)
+            for old, new in list(pairwise(history))[-1:]
+            for before, now, rate in zip(old.backlog, new.backlog, new.rates, strict=True)
+        ),
+        "limits": sorted(_limits(signals, settings, groups), key=lambda each: (not each.binds, -each.part))[:SHOWN],
+        "channels": list(_channels(settings, groups, served)),
+        "audit": [audit_fields(entry) for entry in desk.client("audit.list").audit(5)],
+        "chart": chart(past, steps, now_ms, settings.capacity, ending),
     }  # fmt: skip
+
+
+def _limits(signals: Signals, settings: Globals, groups: Sequence[TaskGroup]) -> Iterator[Limit]:
+    """Yield capacity and caps."""
+    yield Limit("Capacity", signals.rate, settings.capacity, signals.limited_by == "capacity")
+    for pool, cap in settings.caps.items():
+        in_requests = settings.unit(pool) is CapUnit.REQUEST
+        own = (group for group in groups if pool in settings.pools_of(group.app, group.channel))
+        used = sum(group.rate / (group.per_request if in_requests else 1) for group in own)
+        yield Limit(pool_text(pool), used, cap.rate, pool in signals.caps)
+    for group in groups:
+        if group.is_capped:
+            name = f"{group.tasks} tasks of app {group.app}" if group.tasks > 1 else f"task {group.name}"
+            yield Limit(name, group.rate, group.cap, f"task/{group.name}" in signals.caps)
+
+
+def _channels(settings: Globals, groups: Sequence[TaskGroup], served: Served) -> Iterator[dict[str, Any]]:
+    """Yield channels with their state: the kind of its tag, and its word."""
+    for name in sorted({group.channel for group in groups} | settings.paused_channels):
+        own = [group for group in groups if group.channel == name]
+        pending, rate = sum(group.pending for group in own), sum(group.rate for group in own)
+        paused_apps = sum(flow_parts(flow)[0] == name for flow in settings.flow_pauses)
+        states = (
+            (name in settings.paused_channels, "warn", "paused"),
+            (served.lacks(name) or not served.workers, "bad", "no worker"),
+            (paused_apps > 0, "bad", f"{paused_apps} paused"),
+            (rate > 0, "ok", "sends"),
+            (pending > 0, "idle", "waits"),
+            (True, "idle", "idle"),
+        )
+        kind, state = next((kind, state) for holds, kind, state in states if holds)
+        yield {"name": name, "kind": kind, "state": state, "pending": pending, "rate": rate}
+
+
+PAGE = Page(name="overview", path="/", title="Overview", action="tasks.list", read=read)

@@ -1,0 +1,130 @@
+"""The sentence on the whole service, and what needs attention."""
+
+from typing import Any
+
+import pytest
+
+from dispatcher.analysis.served import WaitingTasks
+from dispatcher.analysis.verdict import Held, Scene, verdict
+from dispatcher.model.flow_pause import FlowPause, PauseKind
+from dispatcher.model.pools import Limits
+from dispatcher.model.view import Globals, TargetCounts, TaskView, WorkerBeat
+
+NOW_MS = 1_800_000_000_000
+WEIGHTS = {"high": 6.0, "medium": 3.0, "low": 1.0}
+
+
+def task(id_: str, eta_s: float | None = None, **fields: Any) -> TaskView:
+    given: dict[str, Any] = {
+        "id": id_, "app": "shop", "tier": "high", "channel": "apns", "state": "running", "sealed": True, "weight": 1.0,
+        "cap": 0, "targets": TargetCounts(total=10, pending=5), "rate": 0.0, "eta_s": eta_s, "refused": 0, "lane": "l",
+        "shared": False, "chunk": 1, "expected_targets": 10, "created_ms": 0, "start_ms": 0, "expires_ms": 0,
+        "first_outcome_ms": 0, "finished_ms": 0,
+    }  # fmt: skip
+    return TaskView(**given | fields)
+
+
+def beat(**fields: Any) -> WorkerBeat:
+    given: dict[str, Any] = {
+        "id": "w1", "host": "h", "pid": 1, "state": "serving", "started_ms": 0, "seen_ms": NOW_MS, "version": "1",
+    }  # fmt: skip
+    return WorkerBeat(**given | fields)
+
+
+def scene(**fields: Any) -> Scene:
+    """A service that sends at its full capacity, and will be done in a minute."""
+    given: dict[str, Any] = {
+        "now_ms": NOW_MS, "waiting": 5, "scheduled": 0, "last": Held(task("sale", 60.0), "", ""),
+        "settings": Globals(capacity=10, tier_weights=WEIGHTS), "beats": [beat()], "serving": 1,
+        "limited_by": "capacity",
+    }  # fmt: skip
+    return Scene(**given | fields)
+
+
+def said(given: Scene) -> str:
+    found = verdict(given)
+    return f"{found.before}{found.task}{found.after}"
+
+
+def titles(given: Scene) -> list[tuple[str, str]]:
+    return [(each.level, each.title) for each in verdict(given).concerns]
+
+
+def test_verdict_says_when_all_is_done_and_who_is_last_and_why() -> None:
+    cap = Held(task("sale", 60.0), "cap:app/shop", "the cap of app shop holds it back")
+    found = verdict(scene(last=cap))
+    assert (found.state, found.headline, found.concerns) == ("ok", "Sending at full capacity", [])
+    assert said(scene(last=cap)) == (
+        "All that waits is sent by 08:01:00; sale is last: the cap of app shop holds it back."
+    )
+
+
+def test_verdict_leaves_out_a_cause_that_is_not_known() -> None:
+    assert said(scene()) == "All that waits is sent by 08:01:00; sale is last."
+
+
+def test_verdict_of_an_idle_service_is_that_nothing_waits() -> None:
+    idle = scene(waiting=0, last=None, limited_by="demand")
+    assert (verdict(idle).state, verdict(idle).headline) == ("ok", "Nothing waits")
+    assert said(idle) == "All that is due is sent."
+    assert said(idle._replace(scheduled=1)) == "All that is due is sent; 1 task will start later."
+
+
+def test_verdict_names_a_task_without_an_end_beside_the_last_one() -> None:
+    stuck = scene(endless=[Held(task("news"), "paused", "it is paused")])
+    assert said(stuck).startswith("All that can be sent is sent by 08:01:00; ")
+    assert titles(stuck) == [("warn", "news has no end in sight")]
+    assert verdict(stuck).headline == "Sending at full capacity, with 1 thing to look at"
+
+
+def test_verdict_of_tasks_without_an_end_names_the_first() -> None:
+    stuck = scene(last=None, endless=[Held(task("news"), "paused", "it is paused")])
+    assert said(stuck) == "5 targets wait, and no end is in sight for news: it is paused."
+
+
+def test_task_that_nothing_explains_has_the_runbook_of_stuck_tasks() -> None:
+    [concern] = verdict(scene(endless=[Held(task("news"), "", "")])).concerns
+    assert (concern.runbook, concern.page) == ("stuck-task", "/tasks/news")
+
+
+def test_service_without_a_worker_is_bad_if_something_waits() -> None:
+    found = verdict(scene(serving=0, beats=[], last=None, limited_by="workers"))
+    assert (found.state, found.headline) == ("bad", "Nothing is sent, with 1 thing to look at")
+    assert titles(scene(serving=0, beats=[], waiting=0)) == []
+
+
+def test_bad_concerns_come_before_others() -> None:
+    settings = Globals(
+        capacity=0, tier_weights=WEIGHTS, paused_channels=frozenset({"fcm"}), limits={"shop": Limits(2, 0)},
+        flow_pauses={
+            "apns/shop": FlowPause(kind=PauseKind.CREDENTIALS, since_ms=1, reason="403"),
+            "hms/shop": FlowPause(kind=PauseKind.HAND, since_ms=1),
+        },
+    )  # fmt: skip
+    found = scene(settings=settings, missing=[WaitingTasks("huawei", 2, 40)], tasks_of={"shop": 2, "news": 9})
+    assert titles(found) == [
+        ("bad", "No worker has channel huawei"),
+        ("bad", "shop is paused on apns"),
+        ("warn", "Channel fcm is paused"),
+        ("warn", "shop is paused on hms"),
+        ("warn", "shop is at its limit"),
+    ]
+    assert verdict(found).state == "bad"
+
+
+def test_task_held_by_a_pause_that_is_named_is_not_named_again() -> None:
+    held = [Held(task("news"), "channel_paused", "channel fcm is paused")]
+    settings = Globals(capacity=0, tier_weights=WEIGHTS, paused_channels=frozenset({"fcm"}))
+    assert titles(scene(settings=settings, endless=held)) == [("warn", "Channel fcm is paused")]
+    assert titles(scene(settings=None, endless=held)) == [("warn", "news has no end in sight")]
+
+
+@pytest.mark.parametrize("state", ["suspect", "lost"])
+def test_silent_worker_needs_attention(state: str) -> None:
+    assert titles(scene(beats=[beat(state=state)])) == [("warn", f"Worker w1 is {state}")]
+
+
+def test_unstored_outcomes_need_attention() -> None:
+    late = beat(extra={"unrecorded": {"since_ms": NOW_MS - 60_000, "targets": 7}})
+    [concern] = verdict(scene(beats=[late])).concerns
+    assert (concern.level, concern.runbook) == ("bad", "outcomes-not-stored")

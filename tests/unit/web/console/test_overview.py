@@ -1,0 +1,75 @@
+"""The overview: what operators see of the service, and keys of one app of their own tasks."""
+
+import pytest
+
+from dispatcher.model.tier import TIERS
+from tests.unit.dispatch.desk.desk_world import DeskWorld
+from tests.unit.web.console.browser import browsing
+
+
+def submit(world: DeskWorld) -> None:
+    world.submit("shop--sale")
+    world.submit("digest", "news", tier="low", targets=("c",))
+    world.submit("news--later", "news", start_at=1_700_086_400.0)
+
+
+@pytest.fixture
+def shown(world: DeskWorld) -> DeskWorld:
+    submit(world)
+    show(world)
+    return world
+
+
+def show(world: DeskWorld) -> None:
+    world.board.read()
+    world.board.show()
+
+
+async def test_overview_without_tasks_says_how_to_submit_one(world: DeskWorld) -> None:
+    show(world)
+    async with browsing(world) as browser:
+        page = await browser.get("/")
+    assert page.status == 200
+    assert "All that is due is sent." in page.text
+    assert "fairlane submit" in page.text
+
+
+async def test_overview_names_what_is_wrong_first(shown: DeskWorld) -> None:
+    async with browsing(shown) as browser:
+        page = await browser.get("/")
+    assert "Nothing is sent, with 1 thing to look at" in page.text
+    assert "3 targets wait, and no end is in sight for" in page.text
+    assert "no worker is running" in page.text
+    assert "docs/runbooks.md#no-worker" in page.text
+
+
+async def test_overview_counts_tasks_of_each_state(shown: DeskWorld) -> None:
+    async with browsing(shown) as browser:
+        page = await browser.get("/")
+    assert "2 running, 1 scheduled" in page.text
+
+
+async def test_key_of_one_app_sees_its_own_tasks_and_no_figures_of_the_service(shown: DeskWorld) -> None:
+    token = shown.client.access.create("shop", ["read"], None).token
+    shown.book.follow()
+    async with browsing(shown, token) as browser:
+        page = await browser.get("/")
+    assert "2 targets wait, and no end is in sight for sale" in page.text
+    for foreign in ("digest", "news", "Shares", "Workers", "Capacity"):
+        assert foreign not in page.text
+
+
+async def test_overview_gives_the_tasks_that_wait_as_csv(shown: DeskWorld) -> None:
+    async with browsing(shown) as browser:
+        csv = (await browser.get("/?format=csv")).html
+    assert csv.splitlines()[0].startswith("id,app,tier")
+    assert {line.split(",")[0] for line in csv.splitlines()[1:]} == {"shop--sale", "digest"}
+
+
+async def test_overview_shows_the_chart_of_what_was_sent(shown: DeskWorld) -> None:
+    shown.connection.figures.keep([5.0] * len(TIERS), [0] * len(TIERS))
+    async with browsing(shown) as browser:
+        page = (await browser.get("/")).html
+    chart = page[page.index('<div class="chart">') : page.index("</svg>", page.index('<div class="chart">'))]
+    assert "<style" not in chart
+    assert " style=" not in page

@@ -1,0 +1,70 @@
+"""The chart of the overview: what was sent by tier, and the forecast."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from math import inf, isfinite
+
+from markupsafe import Markup
+
+from dispatcher.model.tier import TIERS
+from dispatcher.model.values import duration
+from dispatcher.model.view import TaskView
+from fairlane.pages.picture import ROOM, Band, PlotArea, document, time_ticks
+
+SPAN_MS = 1_800_000
+"""The chart shows this time back and ahead."""
+_GAP_MS = 35_000
+"""Between rows further apart nothing is known."""
+_FLAGS, _FLAG_PX = 6, 15
+Row = tuple[float, Sequence[float]]
+"""A wall time in ms, and the targets/s by tier."""
+Step = tuple[float, Mapping[str, float]]
+"""Seconds from now, and the targets/s by tier from then on."""
+
+
+def chart(past: Sequence[Row], steps: Sequence[Step], now_ms: int, capacity: int, ending: Sequence[TaskView]) -> Markup:
+    """Return the chart. ending: the tasks that end last."""
+    ahead = list(_ahead(steps, now_ms))
+    highest = max([sum(rates) for _, rates in (*past, *ahead)], default=0.0)
+    capacity = capacity if capacity <= 3 * highest else 0
+    flags = sorted((task for task in ending if (task.eta_s or 0) * 1000 < SPAN_MS), key=lambda task: task.eta_s or 0)
+    flags, first, last = flags[-_FLAGS:], now_ms - SPAN_MS, now_ms + SPAN_MS
+    area = PlotArea(
+        first=first, last=last, maximum=max(highest, capacity) * ROOM or 1.0, marks=time_ticks(first, last),
+        top=24 + _FLAG_PX * len(flags),
+    )  # fmt: skip
+    body = [*area.grid()]
+    for run in (*_runs(past), ahead):
+        body += area.layers([at_ms for at_ms, _ in run], _bands(run), 0.3 if run is ahead else 0.75)
+    body += [*area.capacity(capacity), *area.time_axis(), *area.moment(now_ms, "now")]
+    for index, task in enumerate(flags):
+        at_ms, above = now_ms + 1000 * (task.eta_s or 0), _FLAG_PX * (len(flags) - index)
+        body += area.moment(at_ms, f"{task.id} in {duration(task.eta_s)}", "done", above)
+    words = "; ".join(f"{task.id} is done in {duration(task.eta_s)}" for task in flags)
+    title = "Targets sent a second by tier: 30 minutes back, and the forecast of the next 30"
+    return Markup(document("rates", title, words, area.picture_height, body, style=""))
+
+
+def _bands(rows: Sequence[Row]) -> list[Band]:
+    return [Band(str(tier), index, [rates[index] for _, rates in rows]) for index, tier in enumerate(TIERS)]
+
+
+def _runs(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+    """Yield rows without a gap between them."""
+    begin = 0
+    for index, (before, after) in enumerate(pairwise(rows), 1):
+        if after[0] - before[0] > _GAP_MS:
+            yield rows[begin:index]
+            begin = index
+    yield rows[begin:]
+
+
+def _ahead(steps: Sequence[Step], now_ms: int) -> Iterator[Row]:
+    """Yield the corners of a forecast's steps within the chart; none if something is sent at no limited rate."""
+    if any(not isfinite(rate) for _, by_tier in steps for rate in by_tier.values()):
+        return
+    for (from_s, by_tier), (to_s, _) in pairwise([*steps, (inf, {})]):
+        rates = [by_tier.get(str(tier), 0.0) for tier in TIERS]
+        if from_s * 1000 < SPAN_MS:
+            yield now_ms + from_s * 1000, rates
+            yield now_ms + min(to_s * 1000, SPAN_MS), rates
