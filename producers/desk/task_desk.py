@@ -189,15 +189,19 @@ class TaskDesk(Acting):
         return replace(result, changed=tuple(map(self._ids.shown, result.changed)), failed=self._reasons(result.failed))
 
     @action("tasks.change")
-    def preview_change(self, tasks: TaskFilter, changes: Changes) -> BulkPreview:
-        """Return what `change_many` would do, and which tasks would end at another time."""
+    def preview_change(self, tasks: TaskFilter, changes: Changes, *, foresee: bool = True) -> BulkPreview:
+        """Return what `change_many` would do, and which tasks would end at another time; foresee: False leaves these
+        out, which take seconds with 100,000 live tasks."""
         plan = self._plan(tasks, changes)
-        before = self._situation()
-        after = {step.task.id: step.after for step in plan.changing}
-        moved = effects(before, before._replace(tasks=[after.get(task.id, task) for task in before.tasks]))
+        moved = self._moved(plan) if foresee else []
         own = [effect._replace(task=self._ids.shown(effect.task)) for effect in moved if self._is_own(effect.app)]
         steps = tuple(replace(step, task=self._shown(step.task)) for step in plan.steps)
         return BulkPreview(Plan(steps, self._reasons(plan.refused)), own, len(own) < len(moved))
+
+    def _moved(self, plan: Plan) -> list[FinishChange]:
+        before = self._situation()
+        after = {step.task.id: step.after for step in plan.changing}
+        return effects(before, before._replace(tasks=[after.get(task.id, task) for task in before.tasks]))
 
     def _reasons(self, reasons: Mapping[str, str]) -> dict[str, str]:
         shown = {task: self._ids.shown(task) for task in reasons}
