@@ -40,14 +40,15 @@ def change_form(chosen: Callable[[Visit], TaskFilter], back: Callable[[Visit], s
 
     def plan(visit: Visit) -> Plan:
         words, _, changes = changes_of(visit.form)
-        made = visit.desks.tasks.preview_change(chosen(visit), changes)
+        confirmed = bool(visit.form.get("confirm"))
+        made = visit.desks.tasks.preview_change(chosen(visit), changes, foresee=not confirmed)
         changing = made.plan.changing
         if not changing:
             raise _nothing(made, words)
         return Plan(
             title=f"{words} {_who([step.task.id for step in changing])}",
             lines=_lines(made, changes),
-            effects=foreseen(made),
+            effects=None if confirmed else foreseen(made),
             others=made.moves_others,
             tasks=len(changing),
             targets=sum(step.task.targets.pending for step in changing),

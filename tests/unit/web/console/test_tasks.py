@@ -1,35 +1,255 @@
-"""The page of tasks: what it lists, and changes of many that are previewed."""
+"""The page of tasks: what it lists, and changes of many tasks that are previewed first."""
+
+import csv
+import re
 
 import pytest
 
+from dispatcher.access.principal import Scope
+from producers.desk.board.board import Age
 from tests.unit.dispatch.desk.desk_world import DeskWorld
 from tests.unit.web.console.browser import browsing
+
+HOSTILE = ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "{{ 7 * 7 }}", "\u202eelas", "a b&c=d"]
 
 
 @pytest.fixture
 def world(world: DeskWorld) -> DeskWorld:
-    world.submit("sale")
-    world.submit("digest", "news", tier="low")
-    world.board.read()
-    world.board.show()
+    """Two apps; 12 tasks of `shop` are of tier low."""
+    world.client.set_capacity(10)
+    for number in range(12):
+        world.submit(f"low-{number:02}", tier="low")
+    world.submit("sale", targets=[f"t{number}" for number in range(50)])
+    world.submit("digest", "news", tier="medium")
+    show(world)
     return world
 
 
-async def test_list(world: DeskWorld) -> None:
+def show(world: DeskWorld) -> None:
+    """Let the board read all tasks."""
+    world.service.clock.advance(60)
+    world.book.follow()
+    world.board.read()
+    world.board.show()
+
+
+def token(world: DeskWorld, *scopes: Scope, app: str = "shop") -> str:
+    made = world.client.access.create(app, scopes or [Scope.READ, Scope.CONTROL]).token
+    world.book.follow()
+    return made
+
+
+def rows(html: str) -> list[str]:
+    return re.findall(r'<tr id="t-([^"]*)"', html)
+
+
+def paused(world: DeskWorld) -> int:
+    return sum(task.state == "paused" for task in world.board.live())
+
+
+# ------------------------------------------------------------------------------ what is listed
+
+
+async def test_filter_is_the_address_and_counts_are_of_what_matches(world: DeskWorld) -> None:
+    async with browsing(world) as browser:
+        every = await browser.get("/tasks")
+        assert len(rows(every.html)) == 14
+        assert "running 14" in every.text
+        assert "14 of 14 tasks" in every.text
+        low = await browser.get("/tasks?tier=low&q=low-0&sort=-created")
+        assert rows(low.html) == [f"low-{number:02}" for number in reversed(range(10))]
+        assert "low 10" in low.text
+        assert "high 0" in low.text
+        assert "All 10 that match" in low.text
+        assert "tier=low&amp;q=low-0&amp;sort=-created&amp;format=csv" in low.html
+        assert rows((await browser.get("/tasks?app=news")).html) == ["digest"]
+
+
+async def test_stuck_task_has_the_word_for_it(world: DeskWorld) -> None:
+    async with browsing(world) as browser:
+        assert " stuck " in (await browser.get("/tasks?state=running&sort=-eta&q=sale")).text
+
+
+async def test_pages_follow_each_other_until_every_task_was_shown(world: DeskWorld) -> None:
+    for number in range(60):
+        world.submit(f"more-{number}", targets=["a"])
+    show(world)
+    async with browsing(world) as browser:
+        page, seen = await browser.get("/tasks?sort=id"), list[str]()
+        assert "50 of 74 tasks" in page.text
+        assert "First page" not in page.text
+        while True:
+            seen += rows(page.html)
+            link = re.search(r'rel="next" href="([^"]*)"', page.html)
+            if link is None:
+                break
+            page = await browser.get(link[1].replace("&amp;", "&"))
+            assert "First page" in page.text
+        assert seen == sorted(seen)
+        assert len(seen) == 74
+
+
+async def test_ended_tasks_are_listed_newest_first_and_not_changed(world: DeskWorld) -> None:
+    for id_ in ("low-00", "sale"):
+        world.service.clock.advance(1)
+        world.service.finish(id_)
+    world.service.fold()
+    async with browsing(world) as browser:
+        page = await browser.get("/tasks?state=completed&sort=eta")
+        assert set(rows(page.html)) == {"low-00", "sale"}
+        assert 'type="checkbox"' not in page.html
+        assert rows((await browser.get("/tasks?state=completed&q=sa")).html) == ["sale"]
+
+
+async def test_table_comes_as_csv_with_every_row_that_matches(world: DeskWorld) -> None:
+    for number in range(60):
+        world.submit(f"more-{number}", targets=["a"])
+    async with browsing(world) as browser:
+        page = await browser.get("/tasks?q=more-&format=csv")
+        table = list(csv.DictReader(page.html.splitlines()))
+        assert len(table) == 60
+        assert table[0]["targets.pending"] == "1"
+
+
+async def test_empty_list_says_what_puts_a_task_there() -> None:
+    world = DeskWorld()
+    world.book.follow()
+    async with browsing(world) as browser:
+        show(world)
+        assert "curl -sS -H @shop.key $API/v1/tasks --json" in (await browser.get("/tasks")).text
+        found = await browser.get("/tasks?q=gone")
+        assert "No live task matches." in found.text
+        assert '<a href="/tasks/gone">' in found.html
+
+
+async def test_list_that_is_not_complete_says_so(world: DeskWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(world.board, "age", lambda app="": Age(0, 1.0, complete=False, read=42_000, total=100_000))
     async with browsing(world) as browser:
         page = await browser.get("/tasks")
-        assert page.status == 200, page.text
-        print(page.text)
-        page = await browser.get("/tasks/sale")
-        print(page.text)
-        assert page.status == 200, page.text
-        page = await browser.send("/tasks/sale/change", {"do": "pause"})
-        print(page.text)
-        page = await browser.send("/tasks/change", {"do": "pause", "id": ["sale", "digest"]})
-        print(page.text)
-        page = await browser.confirm("/tasks/change", {"do": "pause", "id": ["sale", "digest"]})
-        print(page.text)
-        page = await browser.send("/tasks/sale/message", {"title": "a", "body": "b\r\nc"})
-        print(page.text)
-        page = await browser.confirm("/tasks/sale/message", {"title": "a", "body": "b\r\nc"})
-        print(page.text)
+        assert "42,000 of 100,000 tasks read" in page.text
+        assert "14 of 14 tasks read so far" in page.text
+
+
+async def test_last_list_stays_while_redis_is_gone(world: DeskWorld) -> None:
+    async with browsing(world) as browser:
+        assert len(rows((await browser.get("/tasks")).html)) == 14
+        world.service.redis.gone = True
+        page = await browser.get("/tasks?q=&x=1")
+        assert page.status == 200
+        assert "Redis" in page.text
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+async def test_hostile_filter_is_shown_as_text(world: DeskWorld, text: str) -> None:
+    async with browsing(world) as browser:
+        for name in ("q", "app", "channel", "tier"):
+            page = await browser.get(f"/tasks?{name}={''.join(f'%{byte:02x}' for byte in text.encode())}")
+            assert page.status == 200
+            assert "<script>alert" not in page.html
+            assert "<img src" not in page.html
+            assert "49" not in page.text
+
+
+# ------------------------------------------------------------------------------ what one may see and do
+
+
+async def test_key_of_an_app_sees_and_changes_its_own_tasks_alone(world: DeskWorld) -> None:
+    async with browsing(world, token(world)) as browser:
+        page = await browser.get("/tasks")
+        assert len(rows(page.html)) == 13
+        assert "news" not in page.text
+        assert "digest" not in page.text
+        for fields in ({"id": "~digest"}, {"id": ["~sale", "~digest"]}, {"which": "all", "app": "news"}):
+            refused = await browser.confirm("/tasks/change", {"do": "pause", **fields})
+            assert refused.status == 404
+        assert paused(world) == 0
+        await browser.confirm("/tasks/change", {"do": "pause", "id": "~sale"})
+        assert paused(world) == 1
+
+
+async def test_who_may_not_change_tasks_is_offered_nothing_and_refused(world: DeskWorld) -> None:
+    async with browsing(world, token(world, Scope.READ)) as browser:
+        page = await browser.get("/tasks")
+        assert 'type="checkbox"' not in page.html
+        assert "Pause" not in page.text
+        assert (await browser.confirm("/tasks/change", {"do": "pause", "id": "~sale"})).status == 403
+        assert paused(world) == 0
+
+
+# ------------------------------------------------------------------------------ changes of many
+
+
+async def test_ticked_tasks_are_changed_after_their_plan_was_seen(world: DeskWorld) -> None:
+    fields = {"do": "set", "weight": "4", "id": ["sale", "low-00"], "tier": "", "cap": ""}
+    async with browsing(world) as browser:
+        plan = await browser.send("/tasks/change", fields)
+        assert "Set weight 4 for 2 tasks" in plan.text
+        assert "sale: weight 1 → 4" in plan.text
+        assert "52 targets wait in them." in plan.text
+        assert "Done now Done then" in plan.text
+        assert [task.weight for task in world.board.live()] == [1.0] * 14
+        done = await browser.confirm("/tasks/change", fields)
+        assert "Set weight 4 for 2 tasks." in done.text
+    assert {task.id for task in world.board.live() if task.weight == 4} == {"sale", "low-00"}
+    entries = list(world.client.audit(10))
+    assert {(entry.by, entry.task, entry.field) for entry in entries if entry.field == "weight"} == {
+        ("user:local", "sale", "weight"),
+        ("user:local", "low-00", "weight"),
+    }
+
+
+async def test_number_of_more_than_ten_tasks_is_typed(world: DeskWorld) -> None:
+    fields = {"do": "pause", "which": "all", "tier": "low"}
+    async with browsing(world) as browser:
+        assert "Type 12 to go on" in (await browser.send("/tasks/change", fields)).text
+        for typed in ("", "11", "12 12", "x"):
+            again = await browser.confirm("/tasks/change", {**fields, "typed": typed})
+            assert "That is another number." in again.text
+            assert paused(world) == 0
+        done = await browser.confirm("/tasks/change", {**fields, "typed": "12"})
+        assert "Paused 12 tasks." in done.text
+        assert "/tasks?tier=low" in done.html
+    assert paused(world) == 12
+
+
+async def test_change_of_all_that_match_is_of_the_text_too(world: DeskWorld) -> None:
+    async with browsing(world) as browser:
+        done = await browser.confirm("/tasks/change", {"do": "cancel", "which": "all", "q": "ale", "app": "shop"})
+        assert "Cancelled task sale." in done.text
+        nothing = await browser.confirm("/tasks/change", {"do": "cancel", "which": "all", "q": "no-such"})
+        assert "No live tasks have 'no-such' in their ids." in nothing.text
+
+
+async def test_change_of_everything_is_refused(world: DeskWorld) -> None:
+    async with browsing(world) as browser:
+        for fields, cause in (
+            ({"which": "all"}, "No filter is set: this would be all tasks."),
+            ({"which": "ticked"}, "No task is ticked."),
+            ({"which": "ticked", "tier": "low"}, "No task is ticked."),
+            ({"id": ""}, "No task is ticked."),
+        ):
+            page = await browser.confirm("/tasks/change", {"do": "pause", **fields})
+            assert page.status == 422
+            assert cause in page.text
+    assert paused(world) == 0
+
+
+async def test_plan_of_tasks_that_have_ended_meanwhile_names_them(world: DeskWorld) -> None:
+    fields = {"do": "pause", "id": ["sale", "low-00"]}
+    async with browsing(world) as browser:
+        await browser.send("/tasks/change", fields)
+        world.service.finish("sale")
+        world.service.fold()
+        done = await browser.confirm("/tasks/change", fields)
+        assert "Paused task low-00. Not changed: 1 task. Task sale is completed" in done.text
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"weight": "x"}, {"weight": "nan"}, {"weight": "0"}, {"tier": "top"}, {"cap": "fast"}, {}, {"weight": "1\n2"}],
+)
+async def test_wrong_value_is_refused_and_named(world: DeskWorld, fields: dict[str, str]) -> None:
+    async with browsing(world) as browser:
+        page = await browser.confirm("/tasks/change", {"do": "set", "id": "sale", **fields})
+        assert page.status == 422
+        assert next(iter(fields), "nothing to change") in page.text

@@ -1,0 +1,248 @@
+"""The page of one task: how far it is, why it is not sooner, what would help, and its changes."""
+
+from typing import Any
+
+import pytest
+
+from dispatcher.access.principal import Scope
+from dispatcher.model.task import PushTask
+from tests.unit.dispatch.desk.desk_world import DeskWorld
+from tests.unit.web.console.browser import Browser, browsing
+from tests.unit.web.console.test_tasks import show, token
+
+MESSAGE = {
+    "title": "Sale",
+    "body": "50 % off\nfor you",
+    "image": "https://example.com/a.png",
+    "data": {"go": "cart"},
+    "locales": {"de": {"title": "Ausverkauf"}, "fr": {"body": "Soldes"}},
+}
+ACTIONS = {
+    "pause": ({"do": "pause"}, "Pause task sale", "Paused task sale.", ("state", "paused")),
+    "cancel": ({"do": "cancel"}, "Cancel task sale", "Cancelled task sale.", ("state", "cancelled")),
+    "weight": ({"weight": "2.5"}, "Set weight 2.5 for task sale", "Set weight 2.5 for task sale.", ("weight", 2.5)),
+    "tier": ({"tier": "low"}, "Set tier low for task sale", "Set tier low for task sale.", ("tier", "low")),
+    "cap": ({"cap": "100:20"}, "Set cap 100:20 for task sale", "Set cap 100:20 for task sale.", ("cap", 100)),
+}
+"""By name: what the form sends, the title of its plan, what is said then, and what the task has then."""
+
+
+@pytest.fixture
+def world(world: DeskWorld) -> DeskWorld:
+    world.client.set_capacity(10)
+    world.submit("sale", targets=[f"t{number}" for number in range(50)], tier="medium", cap=8, message=MESSAGE)
+    world.submit("digest", "news", tier="medium", targets=["a"] * 40)
+    world.desks().tasks.submit({"id": "own", "tier": "low", "channel": "log", "message": "Hi"}, ["a"])
+    show(world)
+    return world
+
+
+def sale(world: DeskWorld) -> Any:
+    return world.client.task("sale").progress()
+
+
+async def changed(browser: Browser, fields: dict[str, str]) -> str:
+    return (await browser.confirm("/tasks/sale/change", fields)).text
+
+
+# ------------------------------------------------------------------------------ what is shown
+
+
+async def test_page_says_how_far_why_and_the_same_as_commands(world: DeskWorld) -> None:
+    async with browsing(world) as browser:
+        page = await browser.get("/tasks/sale")
+        assert "Waiting 50" in page.text
+        assert "Now: no worker is running" in page.text
+        assert "curl -sS -H @operator.key $API/v1/tasks/sale fairlane" not in page.text
+        assert "curl -sS -H @operator.key $API/v1/tasks/sale" in page.text
+        assert "fairlane task show sale" in page.text
+        assert "No target has failed." in page.text
+
+
+async def test_message_is_shown_in_each_language_and_loads_no_picture(world: DeskWorld) -> None:
+    async with browsing(world) as browser:
+        page = await browser.get("/tasks/sale")
+        assert "Sale 50 % off for you https://example.com/a.png" in page.text
+        assert "de Ausverkauf 50 % off" in page.text
+        assert "fr Sale Soldes" in page.text
+        assert "<img" not in page.html
+
+
+async def test_changes_that_would_help_are_shown_with_whom_they_delay(world: DeskWorld) -> None:
+    async with browsing(world) as browser:
+        page = await browser.get("/tasks/sale")
+        assert "No cap done at the same time" in page.text
+        assert "Tier high done" in page.text
+        assert "sooner" in page.text
+        assert "digest" in page.text
+        assert '<input type="hidden" name="cap" value="none">' in page.html
+
+
+async def test_key_of_an_app_gets_what_would_help_when_it_asks(world: DeskWorld) -> None:
+    async with browsing(world, token(world)) as browser:
+        page = await browser.get("/tasks/~sale")
+        assert "Work out what would help" in page.text
+        page = await browser.get("/tasks/~sale?if=1")
+        assert "Tier high done" in page.text
+        assert "tasks of other apps too" in page.text
+        assert "digest" not in page.text
+
+
+async def test_what_the_policy_forbids_is_not_offered(world: DeskWorld) -> None:
+    world.allow("shop", tier="medium", weight=1.0)
+    async with browsing(world, token(world)) as browser:
+        page = await browser.get("/tasks/~sale?if=1")
+        assert "No cap" in page.text
+        assert "Tier high done" not in page.text
+        assert "Twice the weight" not in page.text
+
+
+async def test_reasons_of_failures_are_read_when_they_are_asked_for(world: DeskWorld) -> None:
+    async with browsing(world) as browser:
+        assert "Reason Outcome Targets" in (await browser.get("/tasks/sale?failures=1")).text
+
+
+async def test_ended_task_has_an_outcome_and_no_actions(world: DeskWorld) -> None:
+    world.service.finish("sale")
+    world.service.fold()
+    async with browsing(world) as browser:
+        page = await browser.get("/tasks/sale")
+        assert "completed" in page.text
+        assert "The message of an ended task is not kept." in page.text
+        assert '<form class="form" method="post"' not in page.html
+        assert "What would help" not in page.text
+
+
+async def test_trial_waits_for_a_go_and_gets_it(world: DeskWorld) -> None:
+    task = PushTask(id="trial", app="shop", tier="high", channel="log", message="Hi")
+    world.client.submit(task, ["a", "b", "c"], first=1)
+    async with browsing(world) as browser:
+        page = await browser.get("/tasks/trial")
+        assert "waits for a go" in page.text
+        assert "Send the others…" in page.text
+        plan = await browser.send("/tasks/trial/change", {"do": "resume"})
+        assert "The trial of task trial ends, and all other targets are sent." in plan.text
+        await browser.confirm("/tasks/trial/change", {"do": "resume"})
+        assert world.client.task("trial").progress().state == "running"
+
+
+@pytest.mark.parametrize("id_", ["nowhere", "~sale", "%3Cscript%3E", "%2e%2e", "a%20b", "%F0%9F%92%A5", "sale%0a"])
+async def test_unknown_task_is_a_404_that_helps_to_find_others(world: DeskWorld, id_: str) -> None:
+    async with browsing(world) as browser:
+        page = await browser.get(f"/tasks/{id_}")
+        assert page.status == 404
+        assert "There is no task" in page.text
+        assert "<script>" not in page.html
+        assert 'name="q"' in page.html
+
+
+async def test_task_of_another_app_does_not_exist(world: DeskWorld) -> None:
+    async with browsing(world, token(world)) as browser:
+        for id_ in ("digest", "~digest", "nowhere"):
+            page = await browser.get(f"/tasks/{id_}")
+            assert (page.status, f"There is no task {id_}." in page.text) == (404, True)
+            for form, fields in (("change", {"do": "pause"}), ("message", {"body": "x"})):
+                refused = await browser.confirm(f"/tasks/{id_}/{form}", fields)
+                assert (refused.status, f"There is no task {id_}." in refused.text) == (404, True)
+        assert (await browser.get("/tasks/own")).status == 200
+        assert "/tasks/own/change" in (await browser.get("/tasks/own")).html
+        assert "/tasks/~sale/change" in (await browser.get("/tasks/~sale")).html
+
+
+async def test_who_may_only_read_is_offered_no_change(world: DeskWorld) -> None:
+    async with browsing(world, token(world, Scope.READ)) as browser:
+        page = await browser.get("/tasks/~sale?if=1")
+        assert page.status == 200
+        assert "/change" not in page.html
+        assert "Change the texts" not in page.text
+        assert "Who changed what" not in page.text
+        assert (await browser.confirm("/tasks/~sale/message", {"body": "x"})).status == 403
+        assert (await browser.confirm("/tasks/~sale/change", {"do": "pause"})).status == 403
+
+
+async def test_hostile_texts_are_shown_as_text(world: DeskWorld) -> None:
+    hostile = "</textarea><script>alert(1)</script>"
+    world.submit(
+        "evil", message={"title": hostile, "body": hostile, "image": hostile, "locales": {hostile: {"title": 1}}}
+    )
+    async with browsing(world) as browser:
+        page = await browser.get("/tasks/evil")
+        assert page.status == 200
+        assert "<script>alert" not in page.html
+        assert hostile in page.text
+
+
+# ------------------------------------------------------------------------------ what is changed
+
+
+@pytest.mark.parametrize("name", ACTIONS)
+async def test_action_is_previewed_then_done_and_audited(world: DeskWorld, name: str) -> None:
+    fields, title, said, (field, value) = ACTIONS[name]
+    before = sale(world)
+    async with browsing(world) as browser:
+        plan = await browser.send("/tasks/sale/change", fields)
+        assert title in plan.text
+        assert sale(world) == before
+        assert said in await changed(browser, fields)
+        assert getattr(sale(world), field) == value
+        page = await browser.get("/tasks/sale")
+        assert "user:local" in page.text
+    entry = next(iter(world.client.audit(1)))
+    assert (entry.by, entry.task) == ("user:local", "sale")
+
+
+async def test_resume_ends_a_pause(world: DeskWorld) -> None:
+    async with browsing(world) as browser:
+        await changed(browser, {"do": "pause"})
+        assert "Resumed" in (await browser.get("/tasks/sale")).text
+        await changed(browser, {"do": "resume"})
+        assert sale(world).state == "running"
+        again = await browser.send("/tasks/sale/change", {"do": "resume"})
+        assert "Resume: this is so already." in again.text
+
+
+async def test_message_is_edited_by_its_texts_and_keeps_the_rest(world: DeskWorld) -> None:
+    fields = {"title": "New", "body": "50 % off\r\nfor you", "title de": "Neu", "body de": "50 % off\r\nfor you"}
+    async with browsing(world) as browser:
+        plan = await browser.send("/tasks/sale/message", fields)
+        assert "title: Sale → New" in plan.text
+        assert "title de: Ausverkauf → Neu" in plan.text
+        assert "body" not in plan.text
+        assert "50 targets would get it" in plan.text
+        assert world.client.message("sale")["title"] == "Sale"
+        assert "Changed the message" in (await browser.confirm("/tasks/sale/message", fields)).text
+    locales = {"de": {"title": "Neu"}, "fr": {"body": "Soldes"}}
+    assert world.client.message("sale") == {**MESSAGE, "title": "New", "locales": locales}
+    assert next(iter(world.client.audit(1))).by == "user:local"
+
+
+async def test_text_of_several_lines_stays_so_through_the_plan(world: DeskWorld) -> None:
+    async with browsing(world) as browser:
+        plan = await browser.send("/tasks/sale/message", {"body": "one\r\n\r\ntwo"})
+        assert 'name="body" value="one"' in plan.html
+        await browser.confirm("/tasks/sale/message", {"body": ["one", "", "two"]})
+    assert world.client.message("sale")["body"] == "one\n\ntwo"
+
+
+async def test_plan_that_is_confirmed_after_the_task_has_ended_says_so(world: DeskWorld) -> None:
+    async with browsing(world) as browser:
+        await browser.send("/tasks/sale/change", {"do": "pause"})
+        await browser.send("/tasks/sale/message", {"body": "x"})
+        world.service.finish("sale")
+        world.service.fold()
+        page = await browser.confirm("/tasks/sale/change", {"do": "pause"})
+        assert page.status == 409
+        assert "Task sale is completed and accepts no more changes. Nothing was changed." in page.text
+        page = await browser.confirm("/tasks/sale/message", {"body": "x"})
+        assert page.status == 409
+        assert "Task sale is completed, and its message is not kept. Nothing was changed." in page.text
+
+
+async def test_number_of_more_than_a_million_targets_is_typed(
+    world: DeskWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("web.console.page.TYPED_TARGETS", 49)
+    async with browsing(world) as browser:
+        assert "Type 50 to go on" in await changed(browser, {"do": "cancel"})
+        assert sale(world).state == "running"
+        assert "Cancelled task sale." in await changed(browser, {"do": "cancel", "typed": "50"})
