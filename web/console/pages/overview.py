@@ -73,7 +73,7 @@ def read(visit: Visit) -> dict[str, Any]:
         "drain_s": scene.last.task.eta_s if scene.last else None,
         "settled": settled,
         "given_up": sum(group.given_up for group in groups) / settled if settled else None,
-        "shown": [{"held": held, "parts": _parts(why)} for held, why in shown],
+        "shown": [{"held": held, **_parts(held, why)} for held, why in shown],
         "rows": [_row(held) for held, _ in shown],
         "service": service,
     }
@@ -95,8 +95,11 @@ def _held(visit: Visit, tasks: Iterable[TaskView]) -> list[tuple[Held, Why]]:
     return found
 
 
-def _parts(why: Why) -> list[tuple[str, float]]:
-    return [(part.meaning, part.ms / why.age_ms) for part in why.parts[:3]]
+def _parts(held: Held, why: Why) -> dict[str, Any]:
+    """Return the largest parts of a task's age, and the part of what holds it back now."""
+    parts = {part.cause: part.ms / max(1, why.age_ms) for part in why.parts}
+    largest = [(part.meaning, parts[part.cause]) for part in why.parts[:3]]
+    return {"parts": largest, "part": parts.get(held.cause)}
 
 
 def _row(held: Held) -> dict[str, Any]:
