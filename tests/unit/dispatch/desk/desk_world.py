@@ -103,13 +103,13 @@ class LiveBoard(Board):
 class DeskWorld:
     """A service with a door, and other programs that use it without the door."""
 
-    def __init__(self) -> None:
+    def __init__(self, apps: Iterable[str] = ("shop", "news")) -> None:
         self.service = FakeService(ready=True)
         self.connection = MemoryConnection(self.service)
         self.client = PushClient(self.connection, Caller("client:ana@ops"))
         self.book = AccessBook(self.connection.access, self.connection.epochs.ready, self.service.clock)
         self.board = LiveBoard(self.service)
-        for app in ("shop", "news"):
+        for app in apps:
             self.allow(app, channels=["log"])
 
     def desks(self, app: str = "shop", scopes: Iterable[Scope] = EVERYTHING, request: str = "req-1") -> Desks:

@@ -28,6 +28,12 @@ class Seen(NamedTuple):
         """What one reads of it, with single spaces."""
         return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", self.html)).split())
 
+    def link(self, text: str) -> str:
+        """Return the address of a link."""
+        found = re.search(rf'href="([^"]*)"[^>]*>{text}<', self.html)
+        assert found is not None, text
+        return html.unescape(found[1])
+
 
 class Browser:
     """Shows pages to one who is signed in."""
@@ -56,6 +62,7 @@ class Browser:
 @asynccontextmanager
 async def browsing(world: DeskWorld, token: str = "") -> AsyncIterator[Browser]:
     """Open the console for the local operator, or for who has a key."""
+    world.book.follow()
     signed_in = world.book.principal(token) if token else world.book.principal_of(LOCAL)
 
     def desks(principal: Principal, request: str) -> Desks:
