@@ -65,10 +65,8 @@ def channels(
     capped = {pool.channel for pool in _capped(settings) if pool.channel}
     flows = settings.flow_pauses.keys() | settings.quotas.keys()
     names = capped | settings.paused_channels | {flow_parts(flow)[0] for flow in flows}
-    names |= {task.channel for task in tasks}
-    return [
-        _channel(name, settings, [task for task in tasks if task.channel == name], states) for name in sorted(names)
-    ]
+    live = _by("channel", tasks)
+    return [_channel(name, settings, live.get(name, []), states) for name in sorted(names | live.keys())]
 
 
 def apps(
@@ -76,8 +74,32 @@ def apps(
 ) -> list[AppUsage]:
     """Return the apps that a live task or a setting names, sorted by name; with `*` if it has limits."""
     capped = {pool.app for pool in _capped(settings) if pool.app}
-    names = capped | settings.app_weights.keys() | settings.limits.keys() | {task.app for task in tasks}
-    return [app_usage(name, settings, [task for task in tasks if task.app == name]) for name in sorted(names)]
+    names, live = capped | settings.app_weights.keys() | settings.limits.keys(), _by("app", tasks)
+    return [app_usage(name, settings, live.get(name, [])) for name in sorted(names | live.keys())]
+
+
+def quotas(settings: Globals) -> list[dict[str, Any]]:
+    """Return the quota groups that a setting names, sorted by name: `cap` and `cap_burst` (0 for none) a second of
+    `unit`, and the flows (`CHANNEL/APP`) that share it."""
+    capped = {pool.quota for name in settings.caps if (pool := Pool.parse(name)) and pool.quota}
+    return [
+        {
+            "name": group,
+            "cap": settings.cap(quota_pool(group)).rate,
+            "cap_burst": settings.cap(quota_pool(group)).burst,
+            "unit": str(settings.unit(quota_pool(group))),
+            "apps": sorted(flow for flow, name in settings.quotas.items() if name == group),
+        }
+        for group in sorted(capped | set(settings.quotas.values()))
+    ]
+
+
+def _by(field: str, tasks: Sequence[TaskView]) -> dict[str, list[TaskView]]:
+    """Return the tasks by the value of a field."""
+    found: dict[str, list[TaskView]] = {}
+    for task in tasks:
+        found.setdefault(getattr(task, field), []).append(task)
+    return found
 
 
 def _capped(settings: Globals) -> dict[Pool, Cap]:

@@ -10,8 +10,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from backends.system_clock import SystemClock
 from dispatcher.access.actions import Action
 from dispatcher.access.principal import Principal
+from dispatcher.analysis.rates import sent_rate
+from dispatcher.analysis.situation import Situation
 from dispatcher.model.errors import FairlaneError, NotFound
 from dispatcher.model.task import PushTask
 from dispatcher.model.view import TaskView
@@ -101,6 +104,10 @@ class Acting:
         """Raise InvalidInput for values beyond the app's policy, as AppPolicy.check."""
         if app := self.principal.app:
             self._book.policy(app).check(app, **given)
+
+    def _situation(self) -> Situation:
+        client = self._client
+        return Situation(self._board.live(), client.globals(), sent_rate(client.workers()), SystemClock().wall_ms())
 
     def _shown(self, view: TaskView) -> TaskView:
         return msgspec.structs.replace(view, id=self._ids.shown(view.id))

@@ -1,14 +1,29 @@
 """The whole service at the desk: settings, workers, keys, policies, audit. For operators."""
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 from backends.redis.registry.figures import FigureRow
 from dispatcher.access.actions import ACTIONS
-from dispatcher.model.view import TaskView
+from dispatcher.analysis.what_if import FinishChange, effects
+from dispatcher.model.view import Globals, TaskView
 from producers.client import PushClient
+from producers.control.service_controls import ServiceControls
 from producers.desk.acting import Acting
 from producers.desk.guard import check_right
 
+Change = Callable[[ServiceControls], None]
 _OPERATING = {name: rights for name, rights in ACTIONS.items() if not rights.in_app}
 """Actions that no key of one app may ask for."""
+
+
+class ServicePreview(NamedTuple):
+    """What a change of settings would do."""
+
+    before: Globals
+    after: Globals
+    effects: list[FinishChange]
+    """Tasks that would end at another time, the most affected first."""
 
 
 class OperatorDesk(Acting):
@@ -25,6 +40,11 @@ class OperatorDesk(Acting):
         """Return the live tasks, as the board has them. Raises as `client`."""
         self.client(action)
         return self._board.live()
+
+    def preview_service(self, action: str, change: Change) -> ServicePreview:
+        """Return what a change of settings would do. Raises as `client`, and as the change."""
+        after, now = self.client(action).globals(after=change), self._situation()
+        return ServicePreview(now.settings, after, effects(now, now._replace(settings=after)))
 
     def history(self, span_s: float) -> list[FigureRow]:
         """Return rates and backlog of the tiers every 10 s, for the last seconds (24 h at most), the oldest first."""

@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 from pydantic import JsonValue
 
 from backends.system_clock import SystemClock
-from dispatcher.analysis.rates import sent_rate
-from dispatcher.analysis.situation import Situation
 from dispatcher.analysis.what_if import FinishChange, effects
 from dispatcher.analysis.why import Why
 from dispatcher.model.errors import AudienceMismatch, InvalidInput, NotFound, NotReady, TaskEnded, Unreachable
@@ -216,10 +214,6 @@ class TaskDesk(Acting):
         plan = self._client.plan_many(clipped, changes)
         prefix = tasks.id_prefix or ""
         return replace(plan, steps=tuple(s for s in plan.steps if self._ids.shown(s.task.id).startswith(prefix)))
-
-    def _situation(self) -> Situation:
-        client = self._client
-        return Situation(self._board.live(), client.globals(), sent_rate(client.workers()), SystemClock().wall_ms())
 
     def _without_prefix(self, result: SubmitResult) -> SubmitResult:
         return replace(result, task=self._ids.shown(result.task))

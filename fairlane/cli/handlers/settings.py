@@ -7,13 +7,13 @@ from typing import Any
 import click
 
 from dispatcher.model.errors import NotFound
-from dispatcher.model.pools import Cap, CapState, quota_pool
+from dispatcher.model.pools import Cap, CapState
 from dispatcher.model.values import duration
 from dispatcher.model.view import Globals, TaskView
 from fairlane.cli.base.connect import client_of
 from fairlane.cli.base.output import Output, say
 from fairlane.cli.handlers.effects import show_effects, situation
-from fairlane.figures.usage import AppUsage, ChannelUsage, apps, channels
+from fairlane.figures.usage import AppUsage, ChannelUsage, apps, channels, quotas
 from producers.control.service_controls import ServiceControls
 
 CHANNEL_COLUMNS = ("channel", "paused", "paused_apps", "cap", "cap_burst", "tasks", "queued", "rate")
@@ -135,18 +135,7 @@ def show_app(ctx: click.Context, output: Output, app: str) -> None:
 def list_quotas(ctx: click.Context, output: Output) -> None:
     with client_of(ctx) as client:
         settings = client.globals()
-    capped = {pool.removeprefix("quota/") for pool in settings.caps if pool.startswith("quota/")}
-    rows = [
-        {
-            "name": group,
-            "cap": settings.cap(quota_pool(group)).rate,
-            "cap_burst": settings.cap(quota_pool(group)).burst,
-            "unit": str(settings.unit(quota_pool(group))),
-            "apps": sorted(flow for flow, name in settings.quotas.items() if name == group),
-        }
-        for group in sorted(capped | set(settings.quotas.values()))
-    ]
-    output.emit_rows(rows, ("name", "cap", "cap_burst", "unit", "apps"), ("cap_burst", "unit"))
+    output.emit_rows(quotas(settings), ("name", "cap", "cap_burst", "unit", "apps"), ("cap_burst", "unit"))
 
 
 def _usage(ctx: click.Context, read: Read) -> list[dict[str, Any]]:
