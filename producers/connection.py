@@ -25,6 +25,7 @@ from dispatcher.model.task import PushTask
 from dispatcher.model.view_home import held_elsewhere
 from producers.control.foresight import Foresight
 from producers.control.known_tasks import KnownTasks, without_redis
+from producers.fold_watch import FoldWatch
 from producers.outcomes.dead_letters import DeadLetterBox
 from producers.outcomes.record import TargetFilter, TargetRecord
 from producers.outcomes.recorded import failures, invalid_targets, latest, outcomes
@@ -63,6 +64,7 @@ class Connection:
         self.figures = FigureTable(self._view)
         self.locks = JobLocks(self._view)
         self.epochs = Epochs(self._view)
+        self.folds = FoldWatch(self._view, settings.pulsar)
         self.known_tasks = KnownTasks(self.registry.tasks, self.epochs)
         self.workers = Workers(self._view)
         self.channels = ChannelCheck(self.workers.workers)

@@ -79,6 +79,10 @@ class AccessControl:
         """Return the policy of an app."""
         return self._table.read().policy(app)
 
+    def policies(self) -> Mapping[str, AppPolicy]:
+        """Return the policies of the apps that have one; the others have the defaults."""
+        return self._table.read().policies
+
     def set_policy(self, app: str, changes: Mapping[str, Any]) -> AppPolicy:
         """Change some bounds of an app's policy, and return it. Raises InvalidInput."""
         policy = AppPolicy.of(msgspec.to_builtins(self.policy(app)) | dict(changes))

@@ -62,6 +62,11 @@ class BoardDesk(Acting):
         own = (group for group in self._board.groups() if self._is_own(group.app))
         return [group._replace(name=self._ids.shown(group.name)) for group in own]
 
+    @action("tasks.list")
+    def age(self) -> Age:
+        """Return how far the board can be relied on for the principal's tasks. Raises NotReady."""
+        return self._board.age(self.principal.app)
+
     @action("tasks.events")
     def one(self, id_: str) -> Selection:
         """Return the selection of one task. Raises NotFound."""

@@ -1,16 +1,20 @@
 """The whole service at the desk: settings, workers, keys, policies, audit. For operators."""
 
+import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+from backends.redis.epochs import Epoch
 from backends.redis.registry.figures import FigureRow
 from dispatcher.access.actions import ACTIONS
 from dispatcher.analysis.what_if import FinishChange, effects
+from dispatcher.model.errors import FairlaneError
 from dispatcher.model.view import Globals, TaskView
 from producers.client import PushClient
 from producers.control.service_controls import ServiceControls
 from producers.desk.acting import Acting
 from producers.desk.guard import check_right
+from producers.fold_watch import PulsarState
 
 Change = Callable[[ServiceControls], None]
 _OPERATING = {name: rights for name, rights in ACTIONS.items() if not rights.in_app}
@@ -24,6 +28,18 @@ class ServicePreview(NamedTuple):
     after: Globals
     effects: list[FinishChange]
     """Tasks that would end at another time, the most affected first."""
+
+
+class Health(NamedTuple):
+    """The servers behind the service."""
+
+    epoch: Epoch | None
+    """None: Redis is empty."""
+    redis_ms: float
+    """Time of one command."""
+    pulsar: PulsarState | None
+    trouble: str
+    """Why Pulsar's state is not known."""
 
 
 class OperatorDesk(Acting):
@@ -45,6 +61,17 @@ class OperatorDesk(Acting):
         """Return what a change of settings would do. Raises as `client`, and as the change."""
         after, now = self.client(action).globals(after=change), self._situation()
         return ServicePreview(now.settings, after, effects(now, now._replace(settings=after)))
+
+    def health(self) -> Health:
+        """Return the state of the view, and of the servers. Raises Unreachable if Redis is gone."""
+        self.client("workers.list")
+        began_s = time.monotonic()
+        self._connection.epochs.ready()
+        redis_ms, epoch = (time.monotonic() - began_s) * 1000, self._connection.epochs.epoch()
+        try:
+            return Health(epoch, redis_ms, self._connection.folds.read(), "")
+        except FairlaneError as error:
+            return Health(epoch, redis_ms, None, f"{error.cause} {error.next_step}")
 
     def history(self, span_s: float) -> list[FigureRow]:
         """Return rates and backlog of the tiers every 10 s, for the last seconds (24 h at most), the oldest first."""

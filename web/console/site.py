@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor
 from functools import partial
 from hashlib import sha256
@@ -21,7 +21,7 @@ from producers.desk.front_door import FrontDoor
 from producers.desk.guard import check_right
 from web import problems
 from web.bodies import Room, read_body
-from web.console.page import Form, Page, Visit
+from web.console.page import Form, Page, Plan, Visit
 from web.console.pages import PAGES
 from web.console.render import render
 from web.console.shown import LastShown, Shown
@@ -36,6 +36,8 @@ CSP = (
 )
 HEADERS = {"Content-Security-Policy": CSP, "Referrer-Policy": "same-origin", "X-Frame-Options": "DENY"}
 STATIC = Path(__file__).parent / "static"
+_FRAME_FIELDS = ("confirm", "typed", "shown")
+"""Fields of forms that are the frame's own."""
 COOKIE_S = 30 * 86_400
 """The browser keeps the cookie for longer than any session lasts."""
 _HERE = re.compile(r"/(?![/\\])[!-~]*")
@@ -119,12 +121,11 @@ class Console:
         """Show what a form would do; do it once that was confirmed."""
         fields = await self._form(request)
         visit = (await self._visit(page, request))._replace(form=fields)
-        kept = {name: values.split("\n") for name, values in fields.items() if name not in ("confirm", "typed")}
+        kept = {name: values.split("\n") for name, values in fields.items() if name not in _FRAME_FIELDS}
         asked: dict[str, Any] = {"fields": kept, "address": request.path, "method": "post"}
         try:
             plan = await self._in_thread(partial(form.plan, visit))
-            typed = fields.get("typed", "").replace(",", "").strip()
-            if fields.get("confirm") and (not plan.typed or typed == str(plan.typed)):
+            if fields.get("confirm") and _is_typed(plan, fields):
                 done = await self._in_thread(partial(form.apply, visit))
                 said: dict[str, Any] = {"done": done, "to": done.to or request.path.rpartition("/")[0] or "/"}
                 return self._html("done", request, Shown(said), page=page)
@@ -137,7 +138,7 @@ class Console:
 
     def _again(self, page: Page, request: web.Request, asked: dict[str, Any], error: FairlaneError) -> web.Response:
         """Return a page that says why a form or filter was refused, with what was typed, to be sent again."""
-        context = Shown({**asked, "error": error})
+        context = Shown({**asked, "error": error, "still": True})
         return self._html("again", request, context, problems.problem_of(error).kind.status, page=page)
 
     async def _sign_in_page(self, request: web.Request) -> web.StreamResponse:
@@ -249,6 +250,14 @@ class Console:
 
 def _see(address: str) -> web.Response:
     return web.Response(status=303, headers={**HEADERS, "Location": address})
+
+
+def _is_typed(plan: Plan, fields: Mapping[str, str]) -> bool:
+    """Return whether the number that was shown has been typed. It is shown again once it has grown by a tenth: tasks
+    come and go meanwhile."""
+    shown, typed = fields.get("shown", ""), fields.get("typed", "").replace(",", "").strip()
+    is_shown = typed == shown and shown.isdecimal() and len(shown) < 16
+    return not plan.typed or (is_shown and plan.typed <= int(shown) * 1.1)
 
 
 def _may(principal: Principal | None, name: str) -> bool:

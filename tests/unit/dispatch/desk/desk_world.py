@@ -12,6 +12,7 @@ from backends.redis.registry.task_rows import TASK_VIEW
 from backends.redis.workers import JobLocks, Workers
 from dispatcher.access.app_policy import AppPolicy
 from dispatcher.access.principal import NOBODY, Caller, Principal, Scope
+from dispatcher.model.errors import FairlaneError
 from dispatcher.model.task import PushTask
 from dispatcher.model.view import TaskView
 from dispatcher.wire.outcome import Outcomes
@@ -24,6 +25,7 @@ from producers.desk.board.board import Age, Board
 from producers.desk.board.lists import Lists, Selection, Sort
 from producers.desk.board.share import Share
 from producers.desk.front_door import Desks
+from producers.fold_watch import PulsarState
 from producers.outcomes.dead_letters import DeadLetterBox
 from producers.outcomes.record import TargetFilter, TargetRecord
 from producers.outcomes.recorded import invalid_targets, outcomes
@@ -49,10 +51,17 @@ class MemoryConnection(Connection):
         self.registry, self.epochs = Registry(world.view), world.epochs
         self.access, self.audit, self.workers = AccessTable(world.view), AuditTable(world.view), Workers(world.view)
         self.figures, self.locks = FigureTable(world.view), JobLocks(world.view)
+        self.pulsar: PulsarState | FairlaneError = PulsarState(1, 2.0, {"control": 0, "0": 0})
+        self.folds = self  # type: ignore[assignment]  # it reads what is set here
         self.known_tasks = KnownTasks(self.registry.tasks, self.epochs)
         self.channels = ChannelCheck(self.workers.workers)
         self.foresight = Foresight(self.registry, self.workers)
         self._made = replace(world.services(), registry=self.registry)
+
+    def read(self) -> PulsarState:
+        if isinstance(self.pulsar, FairlaneError):
+            raise self.pulsar
+        return self.pulsar
 
     def services(self, caller: Caller = NOBODY) -> Services:
         return replace(self._made, caller=caller)
