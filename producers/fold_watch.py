@@ -24,8 +24,10 @@ class PulsarState(NamedTuple):
     answer_ms: float
     """Time of one request."""
     behind: Mapping[str, int | None]
-    """Entries that are stored and not folded, by topic (`control`, or the number of an outcome topic). None: the fold is
-    in an older ledger, so their number is not known."""
+    """Entries that are stored and not folded, by topic (`control`, or the number of an outcome topic).
+
+    None: the fold is in an older ledger, so their number is not known.
+    """
 
 
 class FoldWatch:

@@ -4,14 +4,16 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 
 from dispatcher.access.app_policy import AppPolicy
 from dispatcher.access.principal import Scope, check_rights, scopes_of
 from dispatcher.model.errors import InvalidInput, NotFound
+from dispatcher.model.service_settings import POLICY, Setting
 from dispatcher.model.tier import TIERS
-from dispatcher.model.values import counted, duration
+from dispatcher.model.values import counted, duration, text_of
 from fairlane.figures.usage import app_usage, apps
 from producers.control.access_control import KeyState
 from web.console.given import need, number, seconds, texts
@@ -42,78 +44,53 @@ def read(visit: Visit) -> dict[str, Any]:
     return {"apps": shown, "keys": listed, "rows": rows, "chosen": chosen, "tiers": _TIERS, "scopes": _SCOPES}
 
 
-# ------------------------------------------------------------------------------ policies
-
-
-def _policy(form: Mapping[str, str], before: AppPolicy) -> dict[str, Any]:
-    """Return the bounds that a form changes. Raises InvalidInput."""
+def _changed(form: Mapping[str, str], before: AppPolicy) -> dict[str, Any]:
+    """Return the bounds of a policy that a form changes. Raises InvalidInput if it changes none."""
     given: dict[str, Any] = texts(form, "tier")
-    if "channels" in form:
-        given["channels"] = [name for name in form["channels"].replace(",", " ").split() if name != "none"]
-    for name, text in texts(form, "weight", "targets", "requests_s").items():
-        value = number(text, name)
-        given[name] = int(value) if name != "weight" and value == int(value) else value
-    if "ttl" in (ttl := texts(form, "ttl")):
-        given["ttl_s"] = seconds(ttl["ttl"], "ttl")
-    known = msgspec.to_builtins(msgspec.structs.asdict(before))
-    return {name: value for name, value in given.items() if value != known[name]}
+    given |= {name: number(text, name) for name, text in texts(form, "weight", "targets", "requests_s").items()}
+    given |= {name: seconds(text, name) for name, text in texts(form, "ttl_s").items()}
+    if channels := form.get("channels", "").replace(",", " ").split():
+        given["channels"] = tuple(name for name in channels if name != "none")
+    for name in {"targets", "requests_s"} & given.keys():  # a fraction is refused by its type
+        given[name] = int(given[name]) if given[name].is_integer() else given[name]
+    known = msgspec.structs.asdict(before)
+    if changed := {name: value for name, value in given.items() if value != known[name]}:
+        return changed
+    raise InvalidInput("The policy is like this already.", "Nothing was changed.")
 
 
 def _plan_policy(visit: Visit) -> Plan:
-    desk, app = visit.desks.service, need(visit.form, "app")
-    access = desk.client("app.set").access
+    access, app = visit.desks.service.client("app.set").access, need(visit.form, "app")
     before = access.policy(app)
-    if not (changed := _policy(visit.form, before)):
-        raise InvalidInput(f"The policy of app {app} is like this already.", "Nothing was changed.")
-    after = AppPolicy.of(msgspec.to_builtins(before) | changed)
-    old, new = (_in_words(policy) for policy in (before, after))
-    lines = [f"{name}: {old[name]} → {new[name]}" for name in changed]
-    beyond = sum(_is_beyond(after, task) for task in desk.live("app.set") if task.app == app)
-    if beyond:
-        lines.append(f"{counted(beyond, 'live task')} would be beyond it: sent all the same, but new ones are refused.")
-    return Plan(f"Change the policy of app {app}", [*lines, _last_use(access.keys(app), f"Keys of {app}")])
-
-
-def _is_beyond(policy: AppPolicy, task: Any) -> bool:
-    try:
-        policy.check(task.app, channel=task.channel, tier=task.tier, weight=task.weight, targets=task.targets.total)
-    except InvalidInput:
-        return True
-    return False
+    changed = _changed(visit.form, before)
+    AppPolicy.of(msgspec.to_builtins(before) | changed)
+    lines = [f"{name}: {text_of(getattr(before, name))} → {text_of(new)}" for name, new in changed.items()]
+    lines += ["What is beyond it is refused within a second; live tasks go on.", _last_use(access.keys(app))]
+    return Plan(f"Change the policy of app {app}", lines)
 
 
 def _set_policy(visit: Visit) -> Done:
     access, app = visit.desks.service.client("app.set").access, need(visit.form, "app")
-    access.set_policy(app, _policy(visit.form, access.policy(app)))
-    return Done(f"The policy of app {app} is changed. It holds within a second.")
-
-
-def _in_words(policy: AppPolicy) -> dict[str, str]:
-    bounds = msgspec.structs.asdict(policy)
-    numbers = {name: f"{bound:,.15g}" for name, bound in bounds.items() if isinstance(bound, int | float)}
-    return {**numbers, "tier": str(policy.tier), "channels": ", ".join(policy.channels) or "none"}
-
-
-# ------------------------------------------------------------------------------ keys
+    access.set_policy(app, _changed(visit.form, access.policy(app)))
+    return Done(f"The policy of app {app} is changed.", f"/apps?app={quote(app)}")
 
 
 def _key(form: Mapping[str, str]) -> tuple[str | None, list[str], float | None]:
     """Return app, scopes and seconds of life of a new key. Raises InvalidInput."""
-    app, scopes, given = form.get("app", "").strip(), form.get("scopes", "").split(), texts(form, "ends")
+    app, scopes, ends = form.get("app", "").strip(), form.get("scopes", "").split(), form.get("ends", "").strip()
     check_rights(app, scopes_of(scopes))
-    return app or None, scopes, seconds(given["ends"], "ends") if given else None
+    if app:
+        Setting.of(POLICY, AppPolicy(), app)  # checks the name
+    return app or None, scopes, seconds(ends, "ends") if ends else None
 
 
 def _plan_key(visit: Visit) -> Plan:
     app, scopes, ends_s = _key(visit.form)
-    lines = [
-        f"Whoever has it may {', '.join(scopes)} {f'for app {app}' if app else 'for every app'}.",
-        "It is good until it is revoked." if ends_s is None else f"It ends in {duration(ends_s)}.",
-        "Its secret is shown once, on the next page.",
-    ]
-    if Scope.OPERATOR in scopes:
-        lines.insert(1, "An operator may do everything: settings, keys and policies too.")
-    return Plan(f"Create a key for {f'app {app}' if app else 'all apps'}", lines)
+    whose = f"for app {app}" if app else "for all apps"
+    may = "do everything, settings, keys and policies too" if Scope.OPERATOR in scopes else ", ".join(scopes)
+    ends = "is good until it is revoked" if ends_s is None else f"ends in {duration(ends_s)}"
+    lines = [f"Whoever has it may {may} {whose}.", f"It {ends}.", "Its secret is shown once, on the next page."]
+    return Plan(f"Create a key {whose}", lines)
 
 
 def _create(visit: Visit) -> Done:
@@ -122,15 +99,13 @@ def _create(visit: Visit) -> Done:
 
 
 def _plan_revoke(visit: Visit) -> Plan:
-    id_ = need(visit.form, "id")
-    known = [key for key in visit.desks.service.client("keys.revoke").access.keys() if key.id == id_]
-    if not known:
-        raise NotFound(f"There is no key {id_}.", "Look at the list of keys again.")
-    if known[0].state == "revoked":
-        raise InvalidInput(f"Key {id_} is revoked already.", "Nothing was changed.")
-    whose = f"It is of {f'app {known[0].app}' if known[0].app else 'all apps'}, for {', '.join(known[0].scopes)}."
-    stops = "Who uses it is refused within a second, and sessions that began with it end. This cannot be taken back."
-    return Plan(f"Revoke key {id_}", [whose, _last_use(known, "It"), stops])
+    access, id_ = visit.desks.service.client("keys.revoke").access, need(visit.form, "id")
+    key = next((key for key in access.keys(None) if key.id == id_), None)
+    if key is None or key.state == "revoked":
+        raise NotFound(f"There is no key {id_} that is not revoked.", "Look at the list of keys again.")
+    whose = f"It is for {f'app {key.app}' if key.app else 'all apps'}: {', '.join(key.scopes)}."
+    stops = "It is refused within a second, and sessions that began with it end. This cannot be taken back."
+    return Plan(f"Revoke key {id_}", [whose, _last_use([key]), stops])
 
 
 def _revoke(visit: Visit) -> Done:
@@ -138,10 +113,12 @@ def _revoke(visit: Visit) -> Done:
     return Done(f"Key {id_} is revoked.")
 
 
-def _last_use(keys: Sequence[KeyState], what: str) -> str:
+def _last_use(keys: Sequence[KeyState]) -> str:
     used_ms = max((key.used_ms for key in keys), default=0)
-    were = "was" if what == "It" else "were"
-    return f"{what} {were} {f'last used {duration(time.time() - used_ms / 1000)} ago' if used_ms else 'never used'}."
+    whose = "It" if len(keys) == 1 else f"The last of its {counted(len(keys), 'key')}"
+    if not used_ms:
+        return "No use of its keys is known."
+    return f"{whose} was used {duration(time.time() - used_ms / 1000)} ago."
 
 
 _USED = ("app", "tasks", "queued", "rate", "task_limit", "target_limit")

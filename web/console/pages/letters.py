@@ -1,11 +1,12 @@
 """Dead letters: what failed since when, with which reason? Send it again, or drop it."""
 
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
-from dispatcher.letters.book import LetterState
 from dispatcher.model.errors import InvalidInput
-from dispatcher.model.values import counted, listed
+from dispatcher.model.values import counted
 from fairlane.figures.rows import GROUP_FIELDS, fields_of
 from producers.outcomes.letter_rows import MESSAGE, STATES
 from producers.outcomes.record import ReasonGroup, TargetFilter
@@ -13,36 +14,24 @@ from web.console.given import seconds, texts
 from web.console.page import Done, Form, Page, Plan, Visit
 
 ROWS = 200
-MAX_NAMED = 5
-_UNSENT = (LetterState.OPEN, LetterState.REPLAYING)
 
 
 def read(visit: Visit) -> dict[str, Any]:
     state = visit.query.get("state", "open")
     groups = visit.desks.letters.letters(_chosen(visit.query), state)
-    rows = fields_of(groups, GROUP_FIELDS)
-    # they are read from the topic each time: not every two seconds
-    return {
-        "rows": rows,
-        "groups": groups[:ROWS],
-        "state": state,
-        "states": STATES,
-        "live": False,
-        "total": _total(groups),
-    }
+    shown = {"rows": fields_of(groups, GROUP_FIELDS), "groups": groups[:ROWS], "state": state, "states": STATES}
+    return {**shown, "total": _total(groups), "still": True}  # reading their topic takes too long to be repeated
 
 
-def _chosen(given: Any) -> TargetFilter:
-    fields: dict[str, Any] = texts(given, "task", "app", "channel", "error")
-    if since := given.get("since", "").strip():
-        fields["since"] = _moment(since)
-    if given.get("without_task"):
-        fields["without_task"] = True
-    return TargetFilter(**fields)
+def _chosen(given: Mapping[str, str]) -> TargetFilter:
+    fields: dict[str, Any] = texts(given, "task", "app", "channel", "error", "since", "without_task")
+    if "since" in fields:
+        fields["since"] = _moment(fields["since"])
+    return TargetFilter(**{**fields, "without_task": "without_task" in fields})
 
 
 def _moment(text: str) -> datetime:
-    """Return a time of RFC 3339, or so long ago."""
+    """Return a time of RFC 3339, in UTC unless it says another zone, or so long ago."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -50,38 +39,34 @@ def _moment(text: str) -> datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _total(groups: list[ReasonGroup]) -> str:
+def _total(groups: Sequence[ReasonGroup]) -> str:
     messages = sum(group.count for group in groups if group.outcome == MESSAGE)
     targets = sum(group.count for group in groups) - messages
     return counted(targets, "target") + (f" and {counted(messages, 'message')}" if messages else "")
 
 
-def _plan(visit: Visit, *, again: bool) -> Plan:
-    groups = visit.desks.letters.letters(_named(visit), "all" if again else LetterState.OPEN)
-    if again:  # those that were begun are finished
-        groups = [group for group in groups if group.state in _UNSENT and group.outcome != MESSAGE]
+def _plan(visit: Visit, *, sends: bool) -> Plan:
+    groups = visit.desks.letters.letters(_named(visit), "all" if sends else "open")
+    if sends:  # what was begun is ended
+        groups = [group for group in groups if group.state in ("open", "replaying") and group.outcome != MESSAGE]
     if not groups:
         raise InvalidInput("No open letter is like that.", "Look at the list again, also at other states.")
-    tasks = sorted({group.task for group in groups if group.task})
-    lines = [f"{group.count:,} of task {group.task or '-'}: {group.reason or group.outcome}" for group in groups]
-    lines = [f"They belong to {counted(len(tasks), 'task')}: {listed(tasks, MAX_NAMED)}.", *lines[:MAX_NAMED]]
-    if again:
-        lines.append(
-            "For each task a new one is made, with its message as last edited. Each letter is sent again once."
-        )
-    else:
-        lines.append("They are never sent again. This cannot be taken back.")
-    title = f"{'Send again' if again else 'Drop'} {_total(groups)}"
+    tasks, total = {group.task for group in groups if group.task}, _total(groups)
+    reasons = [f"{group.count:,} of {group.task or 'no task'}: {group.reason or group.outcome}" for group in groups[:5]]
+    after = (
+        "Each task gets a new task with its message as last edited. A letter is sent again once."
+        if sends
+        else "They are never sent again. This cannot be taken back."
+    )
+    lines = [f"{total} of {counted(len(tasks), 'task')}, such as:", *reasons, after]
+    title = f"{'Send' if sends else 'Drop'} {total}{' again' if sends else ''}"
     return Plan(title, lines, tasks=len(tasks), targets=sum(group.count for group in groups))
 
 
-def _send_again(visit: Visit) -> Done:
+def _send(visit: Visit) -> Done:
     made = visit.desks.letters.replay(_named(visit), None)
-    targets = sum(each.targets for each in made)
-    return Done(
-        f"{counted(targets, 'target')} is sent again by {counted(len(made), 'new task')}.",
-        tasks=[each.replay for each in made],
-    )
+    total = counted(sum(each.targets for each in made), "target")
+    return Done(f"{total} in {counted(len(made), 'new task')}.", tasks=[each.replay for each in made])
 
 
 def _drop(visit: Visit) -> Done:
@@ -90,18 +75,15 @@ def _drop(visit: Visit) -> Done:
 
 def _named(visit: Visit) -> TargetFilter:
     """Return the filter of a form. Raises InvalidInput if it is empty."""
-    chosen = _chosen(visit.form)
-    if chosen == TargetFilter():
-        raise InvalidInput(
-            "The filter is empty, so it would select all dead letters.", "Give a task, an error or a time."
-        )
+    if (chosen := _chosen(visit.form)) == TargetFilter():
+        raise InvalidInput("The filter is empty, so it would select all dead letters.", "Give a task or an error.")
     return chosen
 
 
 PAGE = Page(
     name="letters", path="/dead-letters", title="Dead letters", action="letters.list", read=read,
     forms={
-        "send": Form(plan=lambda visit: _plan(visit, again=True), apply=_send_again),
-        "drop": Form(plan=lambda visit: _plan(visit, again=False), apply=_drop),
+        "send": Form(plan=partial(_plan, sends=True), apply=_send),
+        "drop": Form(plan=partial(_plan, sends=False), apply=_drop),
     },
 )  # fmt: skip

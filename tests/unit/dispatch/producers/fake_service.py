@@ -95,8 +95,9 @@ class FakeService:
 
     def complete_view(self, *, first: bool = False) -> None:
         """Mark the view as complete. first: no view was lost before it."""
-        fields = ("id", "e", "ready", 1, "first", int(first), "grants_after_ms", self.clock.wall_ms())
-        self.view.command("HSET", self.view.keys.epoch, *fields)
+        now_ms = self.clock.wall_ms()
+        fields = ("id", "e", "ready", 1, "first", int(first), "grants_after_ms", now_ms, "started_ms", now_ms)
+        self.view.command("HSET", self.view.keys.epoch, *fields, "announced", 1, "marked", 1, "partitions", 4)
 
     def fail_at(self, at: str, error: BaseException | None = None, *, lose_redis: bool = False) -> None:
         """At every step of this name the error is raised, or Redis goes away for good."""

@@ -2,30 +2,179 @@
 
 import pytest
 
+from dispatcher.model.flow_pause import PauseKind
+from dispatcher.model.pools import Cap
 from tests.unit.dispatch.desk.desk_world import DeskWorld
 from tests.unit.web.console.browser import browsing
 
 
 @pytest.fixture
 def busy(world: DeskWorld) -> DeskWorld:
-    """Two apps share a capacity; each task has 1,000 targets."""
+    """Two apps share a capacity; each has a task of 1,000 targets."""
     world.client.set_capacity(100)
-    for id_, app in (("sale", "shop"), ("news", "news")):
+    for id_, app in (("sale", "shop"), ("flash", "news")):
         world.submit(id_, app, [f"{id_}-{number}" for number in range(1_000)])
     return world
 
 
-async def test_x(busy: DeskWorld) -> None:
+async def test_cap_that_binds_is_named_and_marked(busy: DeskWorld) -> None:
     busy.client.cap_app("shop", 10)
     async with browsing(busy) as browser:
         seen = await browser.get("/limits")
-        print(seen.text)
-        for form, fields in (
-            ("channel", {"channel": "log", "cap": "50", "do": "cap"}),
-            ("channel", {"channel": "log", "do": "pause"}),
-            ("app", {"app": "shop", "cap": "none", "weight": "2", "tasks": "5"}),
-            ("capacity", {"capacity": "x"}),
-        ):
-            seen = await browser.send(f"/limits/{form}", fields)
-            print(seen.text)
-        assert 0
+    assert "Cap of app shop" in seen.text
+    assert "shop 1 0/s 10/s binds" in seen.text
+    assert "log sends 0/s none 2 2,000" in seen.text
+    assert "binds" not in (seen.text.partition("Channels CSV")[2]).partition("Apps CSV")[0]
+
+
+async def test_pauses_limits_and_quota_groups_are_shown(busy: DeskWorld) -> None:
+    busy.client.pause_channel("log", app="shop", reason="legal")
+    busy.client.limit_app("shop", tasks=1)
+    busy.client.change_service(lambda service: service.cap_quota("project", Cap(600), "request"))
+    busy.client.change_service(lambda service: service.join_quota("project", "log", "news"))
+    async with browsing(busy) as browser:
+        seen = await browser.get("/limits")
+    for words in (
+        "App shop is paused on channel log hand, legal",
+        "1 / 1 at its limit",
+        "project 600/s",
+        "requests log/news",
+    ):
+        assert words in seen.text
+
+
+CHANGES = [
+    ("capacity", {"capacity": "200"}, "Capacity: 100/s → 200/s", ("capacity", "200")),
+    ("capacity", {"capacity": "none"}, "Capacity: 100/s → none", ("capacity", "none")),
+    ("tiers", {"high": "5", "medium": "3", "low": "1"}, "Weight of high: 6 → 5", ("tiers", "high=5 medium=3 low=1")),
+    ("sharing", {"sharing": "apps"}, "Tiers are shared by: tasks → apps", ("sharing", "apps")),
+    (
+        "channel",
+        {"channel": "log", "cap": "50:20", "do": "cap"},
+        "Cap of channel log: not set → 50/s with a burst of 20",
+        ("cap channel log", "50:20"),
+    ),
+    ("channel", {"channel": "log", "do": "pause"}, "Channel log: not set → paused", ("channel paused log", "yes")),
+    (
+        "channel",
+        {"channel": "log", "app": "shop", "do": "pause", "for": "10m", "reason": "legal"},
+        "App shop on channel log: not set → paused (hand, legal)",
+        ("flow paused log shop", "hand, legal"),
+    ),
+    (
+        "channel",
+        {"channel": "log", "app": "shop", "cap": "5", "do": "cap"},
+        "Cap of app shop on channel log: not set → 5/s",
+        ("cap app channel shop/log", "5"),
+    ),
+    (
+        "app",
+        {"app": "shop", "cap": "10", "weight": "", "tasks": "7", "targets": ""},
+        "Limit of tasks of app shop: not set → 7",
+        ("limit tasks shop", "7"),
+    ),
+    ("app", {"app": "shop", "weight": "2"}, "Weight of app shop: not set → 2", ("app weight shop", "2")),
+]
+
+
+@pytest.mark.parametrize(("form", "fields", "line", "entry"), CHANGES)
+async def test_form_shows_what_it_would_change_and_then_does_it(
+    busy: DeskWorld, form: str, fields: dict[str, str], line: str, entry: tuple[str, str]
+) -> None:
+    before = busy.client.globals()
+    async with browsing(busy) as browser:
+        plan = await browser.send(f"/limits/{form}", fields)
+        assert (plan.status, line in plan.text) == (200, True), plan.text
+        assert busy.client.globals() == before
+        done = await browser.confirm(f"/limits/{form}", fields)
+        assert "this is done" in done.text
+        audit = await browser.get("/audit?by=user:local")
+    assert busy.client.globals() != before
+    assert f"user:local {'shop' if 'app' in fields else '-'} {entry[0]}" in audit.text
+    assert entry[1] in audit.text
+
+
+async def test_plan_shows_which_tasks_would_end_at_another_time(busy: DeskWorld) -> None:
+    async with browsing(busy) as browser:
+        plan = await browser.send("/limits/channel", {"channel": "log", "do": "pause"})
+    assert "2 tasks with 2,000 waiting targets would end at another time" in plan.text
+    assert "no end" in plan.text
+
+
+async def test_resumed_flow_sends_again(busy: DeskWorld) -> None:
+    busy.client.pause_channel("log", app="shop")
+    fields = {"channel": "log", "app": "shop", "do": "resume"}
+    async with browsing(busy) as browser:
+        plan = await browser.send("/limits/channel", fields)
+        assert f"paused ({PauseKind.HAND}) → not set" in plan.text
+        await browser.confirm("/limits/channel", fields)
+    assert not busy.client.globals().flow_pauses
+
+
+async def test_more_than_ten_tasks_are_typed(busy: DeskWorld) -> None:
+    for number in range(10):
+        busy.submit(f"more-{number}")
+    fields = {"channel": "log", "do": "pause"}
+    async with browsing(busy) as browser:
+        assert "Type 12 to go on" in (await browser.send("/limits/channel", fields)).text
+        for typed in ({}, {"typed": "11", "shown": "12"}, {"typed": "1", "shown": "1"}):
+            seen = await browser.confirm("/limits/channel", {**fields, **typed})
+            assert "That is another number" in seen.text
+        assert not busy.client.globals().paused_channels
+        busy.submit("one-more")  # meanwhile
+        seen = await browser.confirm("/limits/channel", {**fields, "typed": "12", "shown": "12"})
+    assert "this is done" in seen.text
+    assert busy.client.globals().paused_channels
+
+
+@pytest.mark.parametrize(
+    ("form", "fields", "says"),
+    [
+        ("capacity", {"capacity": "fast"}, "capacity: is 'fast'; write RATE or RATE:BURST"),
+        ("capacity", {"capacity": ""}, "capacity: is empty"),
+        ("capacity", {"capacity": "100"}, "this is set already"),
+        ("tiers", {"high": "x", "medium": "3", "low": "1"}, "high: is 'x'; it must be a number"),
+        ("tiers", {"high": "nan", "medium": "3", "low": "1"}, "high"),
+        ("sharing", {"sharing": "luck"}, "sharing: is 'luck'; it must be tasks or apps"),
+        ("channel", {"channel": "<b>", "do": "pause"}, "channel: is '<b>'"),
+        ("channel", {"channel": "log", "do": "pause", "for": "10m"}, "only the pause of one app has an end"),
+        ("channel", {"channel": "log", "app": "shop", "do": "pause", "for": "soon"}, "for: 'soon' is not a duration"),
+        ("channel", {"channel": "log", "do": "cap", "cap": ""}, "cap: is empty"),
+        ("app", {"app": "shop"}, "this is set already"),
+        ("app", {"app": "shop", "tasks": "2.5"}, "it must be a whole number"),
+    ],
+)
+async def test_wrong_input_says_why_and_keeps_what_was_typed(
+    busy: DeskWorld, form: str, fields: dict[str, str], says: str
+) -> None:
+    before = busy.client.globals()
+    async with browsing(busy) as browser:
+        seen = await browser.confirm(f"/limits/{form}", fields)
+    assert seen.status == 422
+    assert says in seen.text
+    assert "<b>" not in seen.html.partition("<main")[2]
+    for name, value in fields.items():
+        assert f'name="{name}" value="{value}"'.replace("<b>", "&lt;b&gt;") in seen.html
+    assert busy.client.globals() == before
+
+
+async def test_empty_service_says_what_would_be_here() -> None:
+    async with browsing(DeskWorld(apps=())) as browser:
+        seen = await browser.get("/limits")
+    assert "No limit binds" in seen.text
+    for command in ("fairlane channel cap fcm 5000", "fairlane app limit shop --tasks 50", "fairlane quota cap"):
+        assert command in seen.text
+
+
+async def test_every_table_is_csv(busy: DeskWorld) -> None:
+    async with browsing(busy) as browser:
+        for table, column in (("tiers", "tier"), ("channels", "channel"), ("apps", "app"), ("quotas", "")):
+            assert (await browser.get(f"/limits?table={table}&format=csv")).html.startswith(column)
+
+
+async def test_limits_are_for_operators_alone(busy: DeskWorld) -> None:
+    new = busy.client.access.create("shop", ["read", "control"])
+    async with browsing(busy, new.token) as browser:
+        assert (await browser.get("/limits")).status == 403
+        assert (await browser.confirm("/limits/capacity", {"capacity": "1"})).status == 403
+    assert busy.client.globals().capacity == 100
