@@ -54,7 +54,7 @@ def _capacity(form: Mapping[str, str]) -> Asked:
 def _tiers(form: Mapping[str, str]) -> Asked:
     weights = {str(tier): number(need(form, tier), tier) for tier in TIERS}
     words = ", ".join(f"{tier} {weight:g}" for tier, weight in weights.items())
-    return Asked(f"Set the weights to {words}", "service.set", partial(ServiceControls.set_tiers, **weights))
+    return Asked(f"Set the weights to {words}", "service.set", lambda service: service.set_tiers(**weights))
 
 
 def _sharing(form: Mapping[str, str]) -> Asked:
