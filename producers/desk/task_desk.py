@@ -191,7 +191,7 @@ class TaskDesk(Acting):
         """Return what `change_many` would do, and which tasks would end at another time; foresee: False leaves these
         out, which take seconds with 100,000 live tasks."""
         plan = self._plan(tasks, changes)
-        moved = self._moved(plan) if foresee else []
+        moved = self._moved(plan) if foresee and plan.changing else []
         own = [effect._replace(task=self._ids.shown(effect.task)) for effect in moved if self._is_own(effect.app)]
         steps = tuple(replace(step, task=self._shown(step.task)) for step in plan.steps)
         return BulkPreview(Plan(steps, self._reasons(plan.refused)), own, len(own) < len(moved))

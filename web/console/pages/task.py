@@ -7,7 +7,7 @@ from typing import Any
 
 from dispatcher.access.principal import Scope
 from dispatcher.model.errors import InvalidInput, TaskEnded
-from dispatcher.model.tier import TIERS
+from dispatcher.model.tier import TIERS, Tier
 from dispatcher.model.view import ENDED_STATES, TaskView
 from fairlane.figures.audit_rows import audit_fields
 from fairlane.figures.rows import REASON_FIELDS, fields_of
@@ -53,17 +53,16 @@ def read(visit: Visit) -> dict[str, Any]:
 
 def _what_ifs(visit: Visit, task: TaskView) -> Iterator[dict[str, Any]]:
     """Yield changes that may let a task end sooner, and their effects; not those that the app's policy refuses."""
-    at = [*map(str, TIERS)].index(task.tier)
-    offered = (
-        ("Resumed", {"do": "resume"}, task.state == "paused"),
-        ("Twice the weight", {"do": "set", "weight": f"{min(1_000, task.weight * 2):g}"}, task.weight < 1_000),
-        (f"Tier {TIERS[at - 1]}", {"do": "set", "tier": str(TIERS[at - 1])}, at > 0),
-        ("No cap", {"do": "set", "cap": "none"}, task.cap > 0),
-    )
-    for text, fields, fits in offered:
+    above = str(TIERS[max(0, TIERS.index(Tier(task.tier)) - 1)])
+    offered = {
+        "Twice the weight": {"do": "set", "weight": f"{min(1_000, task.weight * 2):g}"},
+        f"Tier {above}": {"do": "set", "tier": above},
+        "No cap": {"do": "set", "cap": "none"},
+    }
+    for text, fields in offered.items() if task.state != "paused" else [("Resumed", {"do": "resume"})]:
         with suppress(InvalidInput):
-            if fits:
-                made = visit.desks.tasks.preview_change(TaskFilter(ids=(task.id,)), changes_of(fields)[2])
+            made = visit.desks.tasks.preview_change(TaskFilter(ids=(task.id,)), changes_of(fields)[2])
+            if made.plan.changing:
                 yield {"text": text, "fields": fields, **moved(made, task.id)}
 
 
@@ -86,7 +85,7 @@ def _edited(visit: Visit) -> tuple[TaskView, dict[str, Any], list[str]]:
     lines: list[str] = []
     for language, texts in _texts(message):
         for name in ("title", "body"):
-            field, before = f"{name} {language}".strip(), texts.get(name, "")
+            field, before = f"{name} {language}".strip(), str(texts.get(name) or "")
             if (after := visit.form.get(field, before)) != before:
                 lines.append(f"{field}: {before} → {after}")
                 (new["locales"][language] if language else new)[name] = after
