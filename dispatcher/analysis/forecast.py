@@ -25,6 +25,10 @@ _SAME_START = 1.01
 """With so many tasks, starts in times that differ by less than this factor are one."""
 
 
+Steps = Sequence[tuple[float, Mapping[str, float]]]
+"""Seconds from now, and the targets/s by tier from then on."""
+
+
 class Forecast(NamedTuple):
     """When each task is done, and its current rate."""
 
@@ -32,8 +36,8 @@ class Forecast(NamedTuple):
     """By task, seconds from now; None if no end can be predicted."""
     rates: dict[str, float]
     """Current targets/s by task."""
-    steps: Sequence[tuple[float, Mapping[str, float]]] = ()
-    """Seconds from now, and the targets/s by tier from then on."""
+    steps: Steps = ()
+    """What is sent by tier."""
 
 
 @dataclass(slots=True)

@@ -1,10 +1,10 @@
 """The service at one moment: its live tasks, settings and workers. Predicts when each task is done."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from dispatcher.analysis.forecast import Forecast, forecast
+from dispatcher.analysis.forecast import Forecast, Steps, forecast
 from dispatcher.analysis.rates import ForecastTask, shares_of, targets_per_request
 from dispatcher.model.view import Globals, TaskView
 
@@ -14,6 +14,15 @@ _WORKERS_LIMIT = 0.9
 """Below this part of the rate that capacity and caps allow, the workers are the limit."""
 _ETA_WORK = 40_000
 """Maximum steps times tasks of one estimate, about 0.2 s. With many tasks, ends close together count as one moment."""
+
+
+class Outlook(NamedTuple):
+    """What is to come."""
+
+    etas: Mapping[str, float] = {}
+    """Seconds until done by task, if that can be predicted."""
+    steps: Steps = ()
+    """What is sent by tier, as in Forecast."""
 
 
 class Situation(NamedTuple):
@@ -31,8 +40,12 @@ class Situation(NamedTuple):
         """Return the seconds until each task is done. With neither a capacity nor a rate, only caps limit the tasks."""
         return self._forecast(self.settings.capacity or self.measured_rate).done_s
 
-    def etas(self) -> dict[str, float]:
-        """Return the seconds until each task is done, if that can be predicted from the current rate.
+    def etas(self) -> Mapping[str, float]:
+        """Return the seconds until each task is done, as `outlook` does."""
+        return self.outlook().etas
+
+    def outlook(self) -> Outlook:
+        """Return the seconds until each task is done, if that can be predicted from the current rate, and the rates.
 
         If the workers send less than capacity and caps allow, their rate is used as the capacity. A task with targets
         to retry is not done before the retry is due. There is no prediction for a task whose audience is still being
@@ -43,15 +56,16 @@ class Situation(NamedTuple):
         allowed = sum(prediction.rates.values())
         if self._rates_are_known() and self.measured_rate < _WORKERS_LIMIT * allowed:
             if not self.measured_rate:
-                return {}
+                return Outlook()
             prediction = self._forecast(self.measured_rate, steps)
         retry_s = {task.id: (task.last_error.retry_ms - self.now_ms) / 1000 for task in self.tasks if task.last_error}
         endless = {task.id for task in self.tasks if not task.sealed and task.expected_targets <= task.targets.total}
-        return {
+        etas = {
             task: max(seconds, retry_s.get(task, 0.0))
             for task, seconds in prediction.done_s.items()
             if seconds is not None and task not in endless and prediction.rates.get(task, 0.0) < math.inf
         }
+        return Outlook(etas, prediction.steps)
 
     def _rates_are_known(self) -> bool:
         return any(

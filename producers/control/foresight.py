@@ -11,7 +11,7 @@ from backends.redis.registry.task_rows import TASK_VIEW
 from backends.redis.workers import Workers
 from dispatcher.analysis.rates import sent_rate
 from dispatcher.analysis.served import Served
-from dispatcher.analysis.situation import Situation
+from dispatcher.analysis.situation import Outlook, Situation
 from dispatcher.analysis.why import HeldUp, Why, unrecorded_by, why
 from dispatcher.model.view import TaskView
 
@@ -27,7 +27,7 @@ class Foresight:
         self._registry = registry
         self._workers = workers
         self._lock = threading.Lock()
-        self._etas: dict[str, float] = {}
+        self._etas: Mapping[str, float] = {}
         self._kept_until_s = float("-inf")
 
     def live(self) -> list[TaskView]:
@@ -45,24 +45,24 @@ class Foresight:
     def _live_tasks(self) -> list[TaskView]:
         return self._registry.tasks.live(TASK_VIEW)
 
-    def _etas_by_task(self, live: Callable[[], Iterable[TaskView]]) -> dict[str, float]:
+    def _etas_by_task(self, live: Callable[[], Iterable[TaskView]]) -> Mapping[str, float]:
         with self._lock:
             began_s = time.monotonic()
             if began_s >= self._kept_until_s:
-                self._etas = self.estimate(live)
+                self._etas = self.estimate(live).etas
                 now_s = time.monotonic()
                 self._kept_until_s = now_s + max(_KEPT_S, _KEPT_COSTS * (now_s - began_s))
             return self._etas
 
-    def estimate(self, live: Callable[[], Iterable[TaskView]]) -> dict[str, float]:
-        """Return the estimates by task; empty if no worker is serving. A task whose channel no worker has is without.
+    def estimate(self, live: Callable[[], Iterable[TaskView]]) -> Outlook:
+        """Return what is to come; empty if no worker is serving. A task whose channel no worker has is without.
         live: returns all live tasks."""
         beats = self._workers.workers()
         if not any(beat.state == "serving" for beat in beats):
-            return {}
+            return Outlook()
         served = Served.by(beats)
         tasks, service = [task for task in live() if not served.lacks(task.channel)], self._registry.service
-        return Situation(tasks, service.globals(), sent_rate(beats), service.now_ms()).etas()
+        return Situation(tasks, service.globals(), sent_rate(beats), service.now_ms()).outlook()
 
 
 def _with(tasks: Iterable[TaskView], etas: Mapping[str, float]) -> list[TaskView]:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from backends.redis.epochs import Epoch
 from backends.redis.registry.figures import FigureRow
 from dispatcher.access.actions import ACTIONS
+from dispatcher.analysis.forecast import Steps
 from dispatcher.analysis.what_if import FinishChange, effects
 from dispatcher.model.errors import FairlaneError
 from dispatcher.model.view import Globals, TaskView
@@ -72,6 +73,11 @@ class OperatorDesk(Acting):
             return Health(epoch, redis_ms, self._connection.folds.read(), "")
         except FairlaneError as error:
             return Health(epoch, redis_ms, None, f"{error.cause} {error.next_step}")
+
+    def ahead(self) -> Steps:
+        """Return what will be sent by tier: seconds from now, which may have passed, and the targets/s from then on."""
+        self.client("signals.show")
+        return self._board.ahead()
 
     def history(self, span_s: float) -> list[FigureRow]:
         """Return rates and backlog of the tiers every 10 s, for the last seconds (24 h at most), the oldest first."""

@@ -1,11 +1,12 @@
 """The chart of the overview: what was sent by tier, and the forecast."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from math import inf, isfinite
 
 from markupsafe import Markup
 
+from dispatcher.analysis.forecast import Steps
 from dispatcher.model.tier import TIERS
 from dispatcher.model.values import duration
 from dispatcher.model.view import TaskView
@@ -18,11 +19,9 @@ _GAP_MS = 35_000
 _FLAGS, _FLAG_PX = 6, 15
 Row = tuple[float, Sequence[float]]
 """A wall time in ms, and the targets/s by tier."""
-Step = tuple[float, Mapping[str, float]]
-"""Seconds from now, and the targets/s by tier from then on."""
 
 
-def chart(past: Sequence[Row], steps: Sequence[Step], now_ms: int, capacity: int, ending: Sequence[TaskView]) -> Markup:
+def chart(past: Sequence[Row], steps: Steps, now_ms: int, capacity: int, ending: Sequence[TaskView]) -> Markup:
     """Return the chart. ending: the tasks that end last."""
     ahead = list(_ahead(steps, now_ms))
     highest = max([sum(rates) for _, rates in (*past, *ahead)], default=0.0)
@@ -59,12 +58,12 @@ def _runs(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
     yield rows[begin:]
 
 
-def _ahead(steps: Sequence[Step], now_ms: int) -> Iterator[Row]:
+def _ahead(steps: Steps, now_ms: int) -> Iterator[Row]:
     """Yield the corners of a forecast's steps within the chart; none if something is sent at no limited rate."""
     if any(not isfinite(rate) for _, by_tier in steps for rate in by_tier.values()):
         return
     for (from_s, by_tier), (to_s, _) in pairwise([*steps, (inf, {})]):
         rates = [by_tier.get(str(tier), 0.0) for tier in TIERS]
-        if from_s * 1000 < SPAN_MS:
-            yield now_ms + from_s * 1000, rates
+        if from_s * 1000 < SPAN_MS and to_s > 0:
+            yield now_ms + max(0.0, from_s * 1000), rates
             yield now_ms + min(to_s * 1000, SPAN_MS), rates

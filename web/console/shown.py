@@ -33,8 +33,8 @@ class LastShown:
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[Any, ...], tuple[float, Mapping[str, Any]]] = OrderedDict()
 
-    def read(self, page: Page, visit: Visit, *, again: bool = False) -> Shown:
-        """Read a page, or return it as it was read before. again: even if that was just now.
+    def read(self, page: Page, visit: Visit) -> Shown:
+        """Read a page, or return it as it was read just now.
 
         Raises errors of Fairlane that are not due to servers that do not answer.
         """
@@ -44,7 +44,7 @@ class LastShown:
         )  # fmt: skip
         at_s, context = self._kept.get(key, (float("-inf"), None))
         age_s = time.monotonic() - at_s
-        if context is not None and age_s < FRESH_S and not again:
+        if context is not None and age_s < FRESH_S:
             return Shown(context)
         try:
             fresh = page.read(visit)

@@ -104,9 +104,8 @@ class Console:
 
     async def _show(self, page: Page, request: web.Request) -> web.StreamResponse:
         visit = await self._visit(page, request)
-        again = "X-Part" in request.headers
         try:
-            shown = await self._in_thread(partial(self._last.read, page, visit, again=again))
+            shown = await self._in_thread(partial(self._last.read, page, visit))
         except InvalidInput as error:
             given: dict[str, Any] = {name: [value] for name, value in visit.query.items()}
             asked = {"fields": given, "address": request.path, "method": "get"}

@@ -8,7 +8,7 @@ figures stay, with their age.
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Self
 
 from msgspec.structs import replace
@@ -19,6 +19,7 @@ from backends.redis.registry.task_rows import TASK_VIEW
 from backends.redis.view import RedisView, open_view
 from backends.redis.workers import Workers
 from backends.settings import RedisSettings
+from dispatcher.analysis.forecast import Steps
 from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError, NotReady, Unreachable
 from dispatcher.model.view import TaskView
@@ -85,7 +86,9 @@ class Board:
         self._asked: deque[str] = deque()
         """Tasks that other threads name."""
         self._shown = ShownLists(clock)
-        self._etas: dict[str, float] = {}
+        self._etas: Mapping[str, float] = {}
+        self._steps: tuple[float, Steps] = (0.0, ())
+        """When the last forecast was made, and what is sent from then on."""
         self._marks: dict[str, int] = {}
         """Marks of all tasks, as the last sweep has read them."""
         self._is_ready = self._is_complete = False
@@ -156,6 +159,11 @@ class Board:
         """Return all live tasks as they were last read, without estimates. Raises NotReady if none was ever read."""
         self._check()
         return list(self._tasks.values())
+
+    def ahead(self) -> Steps:
+        """Return what will be sent by tier: seconds from now, and the targets/s from then on."""
+        (made_s, steps), now_s = self._steps, self._clock.monotonic_s()
+        return [(at_s + made_s - now_s, rates) for at_s, rates in steps]
 
     def foreseen(self, task: TaskView) -> TaskView:
         """Return a task with the seconds until it is done, if an end can be predicted."""
@@ -330,9 +338,9 @@ class Board:
     def _foresee(self) -> float:
         """Estimate the ends of all tasks: with many that takes seconds, in which the feed is still heard."""
         began_s = self._clock.monotonic_s()
-        etas = self._foresight.estimate(lambda: list(self._tasks.values()))
+        etas, steps = self._foresight.estimate(lambda: list(self._tasks.values()))
         self._shown.is_stale |= etas != self._etas
-        self._etas = etas
+        self._etas, self._steps = etas, (began_s, steps)
         return max(_ETAS_S, COSTS * (self._clock.monotonic_s() - began_s))
 
 

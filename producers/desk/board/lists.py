@@ -127,7 +127,7 @@ class Lists:
 
     @cached_property
     def _groups(self) -> list[TaskGroup]:
-        return list(grouped(self._tasks))
+        return grouped(self._tasks)
 
     def groups(self) -> list[TaskGroup]:
         """Return the tasks in groups."""

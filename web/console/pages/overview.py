@@ -1,14 +1,13 @@
 """Overview: is it healthy, what limits the rate, who is last and why, when is all done?"""
 
 import time
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from math import inf
 from typing import Any, NamedTuple
 
 from dispatcher.access.principal import Scope
-from dispatcher.analysis.forecast import forecast
-from dispatcher.analysis.rates import shares_of
 from dispatcher.analysis.served import Served
 from dispatcher.analysis.verdict import Held, Scene, verdict
 from dispatcher.analysis.why import UNKNOWN, CauseShare, Why, pool_text
@@ -19,7 +18,7 @@ from dispatcher.model.view import Globals, TaskView
 from fairlane.figures.audit_rows import audit_fields
 from fairlane.figures.signals import ServiceState, SignalMeter, Signals
 from fairlane.figures.why_rows import now_text
-from producers.desk.board.groups import TaskGroup
+from producers.desk.board.groups import TaskGroup, merged
 from producers.desk.board.lists import Sort
 from web.console.chart import SPAN_MS, chart
 from web.console.page import Page, Visit
@@ -109,65 +108,69 @@ def _row(held: Held) -> dict[str, Any]:
 
 def _service(visit: Visit, groups: Sequence[TaskGroup], ending: Sequence[TaskView], now_ms: int) -> dict[str, Any]:
     """Return the figures of the whole service. Raises NotReady while its view is being rebuilt."""
-    desk, jobs = visit.desks.service, [group.job for group in groups]
+    desk = visit.desks.service
     client = desk.client("signals.show")
     client.check_counts()
     settings, beats = client.globals(), [beat for beat in client.workers() if beat.state != "stopped"]
-    signals, served = SignalMeter().take(ServiceState(now_ms / 1000, jobs, settings, beats)), Served.by(beats)
-    history = desk.history(SPAN_MS / 1000)
-    capacity = signals.rate if signals.limited_by == "workers" else settings.capacity or signals.rate
-    served_jobs = [job for job in jobs if not served.lacks(job.channel)]
-    steps = forecast(served_jobs, shares_of(settings, capacity)).steps if capacity and signals.workers else ()
+    alike, served, history = merged(groups, settings), Served.by(beats), desk.history(SPAN_MS / 1000)
+    signals = SignalMeter().take(ServiceState(now_ms / 1000, [group.job for group in alike], settings, beats))
     past = [*((row.at_ms, row.rates) for row in history), (now_ms, [tier.rate for tier in signals.tiers])]
+    lacking = Counter[str]()
+    for group in groups:
+        lacking[group.channel] += group.tasks if served.lacks(group.channel) and group.pending else 0
     return {
         "scene": {
             "settings": settings, "beats": beats, "serving": signals.workers, "limited_by": signals.limited_by,
-            "missing": signals.missing,
+            "missing": [each._replace(tasks=lacking[each.channel]) for each in signals.missing],
         },
         "signals": signals,
-        "beats": beats,
         "arriving": sum(
             max(0.0, (now - before) * 1000 / (new.at_ms - old.at_ms) + rate)
             for old, new in list(pairwise(history))[-1:]
             for before, now, rate in zip(old.backlog, new.backlog, new.rates, strict=True)
         ),
-        "limits": sorted(_limits(signals, settings, groups), key=lambda each: (not each.binds, -each.part))[:SHOWN],
+        "limits": sorted(_limits(signals, settings, groups, alike), key=lambda row: (not row.binds, -row.part))[:SHOWN],
         "channels": list(_channels(settings, groups, served)),
         "audit": [audit_fields(entry) for entry in desk.client("audit.list").audit(5)],
-        "chart": chart(past, steps, now_ms, settings.capacity, ending),
+        "chart": chart(past, desk.ahead(), now_ms, settings.capacity, ending),
     }  # fmt: skip
 
 
-def _limits(signals: Signals, settings: Globals, groups: Sequence[TaskGroup]) -> Iterator[Limit]:
-    """Yield capacity and caps."""
+def _limits(
+    signals: Signals, settings: Globals, groups: Sequence[TaskGroup], alike: Sequence[TaskGroup]
+) -> Iterator[Limit]:
+    """Yield capacity and caps. alike: the groups that may be sent, merged."""
     yield Limit("Capacity", signals.rate, settings.capacity, signals.limited_by == "capacity")
-    for pool, cap in settings.caps.items():
-        in_requests = settings.unit(pool) is CapUnit.REQUEST
-        own = (group for group in groups if pool in settings.pools_of(group.app, group.channel))
-        used = sum(group.rate / (group.per_request if in_requests else 1) for group in own)
-        yield Limit(pool_text(pool), used, cap.rate, pool in signals.caps)
+    used = defaultdict[str, float](float)
     for group in groups:
+        for pool in settings.pools_of(group.app, group.channel) if group.rate else ():
+            used[pool] += group.rate / (group.per_request if settings.unit(pool) is CapUnit.REQUEST else 1)
+    for pool, cap in settings.caps.items():
+        yield Limit(pool_text(pool), used[pool], cap.rate, pool in signals.caps)
+    for group in alike:
         if group.is_capped:
-            name = f"{group.tasks} tasks of app {group.app}" if group.tasks > 1 else f"task {group.name}"
+            name = f"own caps of {group.tasks:,} tasks" if group.tasks > 1 else f"task {group.name}"
             yield Limit(name, group.rate, group.cap, f"task/{group.name}" in signals.caps)
 
 
 def _channels(settings: Globals, groups: Sequence[TaskGroup], served: Served) -> Iterator[dict[str, Any]]:
     """Yield channels with their state: the kind of its tag, and its word."""
-    for name in sorted({group.channel for group in groups} | settings.paused_channels):
-        own = [group for group in groups if group.channel == name]
-        pending, rate = sum(group.pending for group in own), sum(group.rate for group in own)
-        paused_apps = sum(flow_parts(flow)[0] == name for flow in settings.flow_pauses)
+    pending, rate = Counter[str](), defaultdict[str, float](float)
+    for group in groups:
+        pending[group.channel] += group.pending
+        rate[group.channel] += group.rate
+    paused_apps = Counter(flow_parts(flow)[0] for flow in settings.flow_pauses)
+    for name in sorted(pending.keys() | settings.paused_channels):
         states = (
             (name in settings.paused_channels, "warn", "paused"),
             (served.lacks(name) or not served.workers, "bad", "no worker"),
-            (paused_apps > 0, "bad", f"{paused_apps} paused"),
-            (rate > 0, "ok", "sends"),
-            (pending > 0, "idle", "waits"),
+            (paused_apps[name] > 0, "bad", f"{paused_apps[name]} paused"),
+            (rate[name] > 0, "ok", "sends"),
+            (pending[name] > 0, "idle", "waits"),
             (True, "idle", "idle"),
         )
         kind, state = next((kind, state) for holds, kind, state in states if holds)
-        yield {"name": name, "kind": kind, "state": state, "pending": pending, "rate": rate}
+        yield {"name": name, "kind": kind, "state": state, "pending": pending[name], "rate": rate[name]}
 
 
 PAGE = Page(name="overview", path="/", title="Overview", action="tasks.list", read=read)

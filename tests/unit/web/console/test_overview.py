@@ -31,7 +31,7 @@ async def test_overview_without_tasks_says_how_to_submit_one(world: DeskWorld) -
         page = await browser.get("/")
     assert page.status == 200
     assert "All that is due is sent." in page.text
-    assert "fairlane submit" in page.text
+    assert "fairlane task submit" in page.text
 
 
 async def test_overview_names_what_is_wrong_first(shown: DeskWorld) -> None:
