@@ -1,13 +1,14 @@
 """Channels and apps with their settings and their work in progress."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 from dispatcher.model.flow_pause import flow_parts
 from dispatcher.model.pools import Cap, CapPhase, CapState, Pool, pools_of, quota_pool
-from dispatcher.model.view import Globals, TaskView
+from dispatcher.model.view import Globals
+from producers.desk.board.groups import TaskGroup
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,22 +60,22 @@ class AppUsage:
 
 
 def channels(
-    settings: Globals, tasks: Sequence[TaskView], states: Mapping[str, CapState] = MappingProxyType({})
+    settings: Globals, groups: Iterable[TaskGroup], states: Mapping[str, CapState] = MappingProxyType({})
 ) -> list[ChannelUsage]:
     """Return the channels that a live task or a setting names, sorted by name. states: of caps, by pool."""
     capped = {pool.channel for pool in _capped(settings) if pool.channel}
     flows = settings.flow_pauses.keys() | settings.quotas.keys()
     names = capped | settings.paused_channels | {flow_parts(flow)[0] for flow in flows}
-    live = _by("channel", tasks)
+    live = _by("channel", groups)
     return [_channel(name, settings, live.get(name, []), states) for name in sorted(names | live.keys())]
 
 
 def apps(
-    settings: Globals, tasks: Sequence[TaskView], _: Mapping[str, CapState] = MappingProxyType({})
+    settings: Globals, groups: Iterable[TaskGroup], _: Mapping[str, CapState] = MappingProxyType({})
 ) -> list[AppUsage]:
     """Return the apps that a live task or a setting names, sorted by name; with `*` if it has limits."""
     capped = {pool.app for pool in _capped(settings) if pool.app}
-    names, live = capped | settings.app_weights.keys() | settings.limits.keys(), _by("app", tasks)
+    names, live = capped | settings.app_weights.keys() | settings.limits.keys(), _by("app", groups)
     return [app_usage(name, settings, live.get(name, [])) for name in sorted(names | live.keys())]
 
 
@@ -94,11 +95,11 @@ def quotas(settings: Globals) -> list[dict[str, Any]]:
     ]
 
 
-def _by(field: str, tasks: Sequence[TaskView]) -> dict[str, list[TaskView]]:
-    """Return the tasks by the value of a field."""
-    found: dict[str, list[TaskView]] = {}
-    for task in tasks:
-        found.setdefault(getattr(task, field), []).append(task)
+def _by(field: str, groups: Iterable[TaskGroup]) -> dict[str, list[TaskGroup]]:
+    """Return the groups by the value of a field."""
+    found: dict[str, list[TaskGroup]] = {}
+    for group in groups:
+        found.setdefault(getattr(group, field), []).append(group)
     return found
 
 
@@ -106,9 +107,8 @@ def _capped(settings: Globals) -> dict[Pool, Cap]:
     return {pool: cap for name, cap in settings.caps.items() if (pool := Pool.parse(name)) and not pool.quota}
 
 
-def _channel(name: str, settings: Globals, tasks: Sequence[TaskView], states: Mapping[str, CapState]) -> ChannelUsage:
+def _channel(name: str, settings: Globals, groups: Sequence[TaskGroup], states: Mapping[str, CapState]) -> ChannelUsage:
     cap, paused = settings.cap(pools_of("", name).channel), name in settings.paused_channels
-    queued = sum(task.targets.pending for task in tasks)
     return ChannelUsage(
         channel=name,
         paused=paused,
@@ -116,9 +116,9 @@ def _channel(name: str, settings: Globals, tasks: Sequence[TaskView], states: Ma
         cap=cap.rate,
         cap_burst=cap.burst,
         lowered_caps={pool: _lowered(pool, settings, states[pool]) for pool in _pools_on(name, settings, states)},
-        tasks=len(tasks),
-        queued=queued,
-        rate=sum(task.rate for task in tasks),
+        tasks=sum(group.tasks for group in groups),
+        queued=sum(group.pending for group in groups),
+        rate=sum(group.rate for group in groups),
     )
 
 
@@ -162,8 +162,8 @@ def _paused_apps(channel: str, settings: Globals) -> dict[str, dict[str, Any]]:
     }
 
 
-def app_usage(name: str, settings: Globals, tasks: Sequence[TaskView]) -> AppUsage:
-    """Return the settings and work of one app. tasks: its live tasks."""
+def app_usage(name: str, settings: Globals, groups: Sequence[TaskGroup]) -> AppUsage:
+    """Return the settings and work of one app. groups: of its live tasks."""
     cap, limits = settings.cap(pools_of(name, "").app), settings.limits_of(name)
     return AppUsage(
         app=name,
@@ -175,11 +175,7 @@ def app_usage(name: str, settings: Globals, tasks: Sequence[TaskView]) -> AppUsa
         },
         task_limit=limits.tasks,
         target_limit=limits.targets,
-        tasks=len(tasks),
-        queued=sum(task.targets.pending + _unpublished(task) for task in tasks),
-        rate=sum(task.rate for task in tasks),
+        tasks=sum(group.tasks for group in groups),
+        queued=sum(group.pending + group.expected for group in groups),
+        rate=sum(group.rate for group in groups),
     )
-
-
-def _unpublished(task: TaskView) -> int:
-    return 0 if task.sealed or task.closed else max(0, task.expected_targets - task.targets.total)

@@ -17,6 +17,7 @@ from fairlane.figures.rows import signal_fields, worker_fields
 from fairlane.figures.signals import ServiceState, SignalMeter
 from fairlane.figures.usage import app_usage, channels
 from producers.control.service_controls import ServiceControls
+from producers.desk.board.groups import grouped
 from web.routes.inputs import Input
 from web.routing import Answer, Call, Route, rows
 
@@ -97,8 +98,8 @@ def set_service(call: Call) -> Answer:
 
 def show_channel(call: Call) -> Answer:
     desk, name = call.desks.service, call.path["channel"]
-    client, tasks = desk.client("channel.show"), desk.live("channel.show")
-    found = [usage for usage in channels(client.globals(), tasks, client.cap_states()) if usage.channel == name]
+    client, groups = desk.client("channel.show"), grouped(desk.live("channel.show"))
+    found = [usage for usage in channels(client.globals(), groups, client.cap_states()) if usage.channel == name]
     if not found:
         raise NotFound(f"There is no channel {name} in any live task or setting.")
     return Answer(asdict(found[0]))
@@ -126,7 +127,7 @@ def set_channel(call: Call) -> Answer:
 def show_app(call: Call) -> Answer:
     desk, name = call.desks.service, call.path["app"]
     client, tasks = desk.client("app.show"), [task for task in desk.live("app.show") if task.app == name]
-    usage = asdict(app_usage(name, client.globals(), tasks))
+    usage = asdict(app_usage(name, client.globals(), list(grouped(tasks))))
     return Answer({**usage, "policy": msgspec.structs.asdict(client.access.policy(name))})
 
 

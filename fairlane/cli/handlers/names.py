@@ -11,6 +11,7 @@ from fairlane.figures.usage import apps, channels
 from fairlane.logging import configure_logging
 from fairlane.settings import load_settings
 from producers.client import PushClient
+from producers.desk.board.groups import grouped
 
 _PATIENCE_S = 1.0
 """How long a server that does not answer may delay the shell."""
@@ -51,11 +52,11 @@ def task_ids(client: PushClient, incomplete: str) -> Iterable[str]:
 @_asking
 def channel_names(client: PushClient, _: str) -> Iterable[str]:
     """Return the channels that a worker has, or that a live task or a setting names."""
-    named = {usage.channel for usage in channels(client.globals(), client.live_tasks())}
+    named = {usage.channel for usage in channels(client.globals(), grouped(client.live_tasks()))}
     return sorted(named.union(*(beat.channels or () for beat in client.workers())))
 
 
 @_asking
 def app_names(client: PushClient, _: str) -> Iterable[str]:
     """Return the apps that a live task or a setting names."""
-    return [usage.app for usage in apps(client.globals(), client.live_tasks())]
+    return [usage.app for usage in apps(client.globals(), grouped(client.live_tasks()))]

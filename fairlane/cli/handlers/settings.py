@@ -1,6 +1,6 @@
 """Show and change the settings of the whole service: capacity, tiers, channels, apps, quota groups."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -9,20 +9,21 @@ import click
 from dispatcher.model.errors import NotFound
 from dispatcher.model.pools import Cap, CapState
 from dispatcher.model.values import duration
-from dispatcher.model.view import Globals, TaskView
+from dispatcher.model.view import Globals
 from fairlane.cli.base.connect import client_of
 from fairlane.cli.base.output import Output, say
 from fairlane.cli.handlers.effects import show_effects, situation
 from fairlane.figures.usage import AppUsage, ChannelUsage, apps, channels, quotas
 from producers.control.service_controls import ServiceControls
+from producers.desk.board.groups import TaskGroup, grouped
 
 CHANNEL_COLUMNS = ("channel", "paused", "paused_apps", "cap", "cap_burst", "tasks", "queued", "rate")
 APP_COLUMNS = (
     *("app", "weight", "cap", "cap_burst", "channel_caps"),
     *("tasks", "task_limit", "queued", "target_limit", "rate"),
 )
-Read = Callable[[Globals, Sequence[TaskView], Mapping[str, CapState]], Sequence[AppUsage | ChannelUsage]]
-"""Returns usages from the settings, the live tasks and the states of caps."""
+Read = Callable[[Globals, Iterable[TaskGroup], Mapping[str, CapState]], Sequence[AppUsage | ChannelUsage]]
+"""Returns usages from the settings, the groups of live tasks and the states of caps."""
 
 
 def change(
@@ -140,7 +141,8 @@ def list_quotas(ctx: click.Context, output: Output) -> None:
 
 def _usage(ctx: click.Context, read: Read) -> list[dict[str, Any]]:
     with client_of(ctx) as client:
-        return [asdict(usage) for usage in read(client.globals(), client.live_tasks(), client.cap_states())]
+        groups = grouped(client.live_tasks())
+        return [asdict(usage) for usage in read(client.globals(), groups, client.cap_states())]
 
 
 def _show_usage(ctx: click.Context, output: Output, read: Read, kind: str, name: str) -> None:

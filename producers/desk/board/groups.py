@@ -31,6 +31,8 @@ class TaskGroup(NamedTuple):
     """Targets/s settled recently."""
     pending: int
     """Their targets without an outcome."""
+    expected: int
+    """Their targets that are expected, and not published yet."""
     settled: int
     """Their targets with an outcome."""
     given_up: int
@@ -73,10 +75,15 @@ def grouped(tasks: Iterable[TaskView]) -> list[TaskGroup]:
         state = "held" if state == "running" and holds and not sealed else state
         key = tier, app, channel, targets_per_request(channel, chunk), cap > 0, state
         group = TaskGroup(
-            *key, some[0].id, len(some), weight, caps, rate, pending, total - pending, failed + expired
+            *key, some[0].id, len(some), weight, caps, rate, pending, 0 if sealed else sum(map(_expected, some)),
+            total - pending, failed + expired,
         )  # fmt: skip
         groups[key] = groups[key].plus(group) if key in groups else group
     return list(groups.values())
+
+
+def _expected(task: TaskView) -> int:
+    return 0 if task.closed else max(0, task.expected_targets - task.targets.total)
 
 
 def merged(groups: Iterable[TaskGroup], settings: Globals) -> list[TaskGroup]:

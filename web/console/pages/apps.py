@@ -23,9 +23,9 @@ from web.console.page import Done, Form, Page, Plan, Visit
 def read(visit: Visit) -> dict[str, Any]:
     desk, chosen = visit.desks.service, visit.query.get("app", "")
     client = desk.client("app.show")
-    settings, tasks, policies = client.globals(), desk.live("app.show"), client.access.policies()
+    settings, groups, policies = client.globals(), visit.desks.board.groups(), client.access.policies()
     keys = client.access.keys(chosen or None)
-    used = {usage.app: usage for usage in apps(settings, tasks) if usage.app != "*"}
+    used = {usage.app: usage for usage in apps(settings, groups) if usage.app != "*"}
     live, last = Counter(key.app for key in keys if key.state == "live"), dict[str, int]()
     for key in keys:
         last[key.app] = max(last.get(key.app, 0), key.used_ms)

@@ -6,7 +6,6 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any, NamedTuple
 
-from dispatcher.analysis.situation import job_of_view
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.flow_pause import flow_parts
 from dispatcher.model.pools import Cap, Pool
@@ -21,16 +20,16 @@ from web.console.page import Done, Form, Page, Plan, Visit
 
 
 def read(visit: Visit) -> dict[str, Any]:
-    desk, now_s = visit.desks.service, time.time()
-    client, tasks = desk.client("signals.show"), desk.live("signals.show")
+    desk = visit.desks.service
+    client, groups = desk.client("signals.show"), visit.desks.board.groups()
     client.check_counts()
     settings, states = client.globals(), client.cap_states()
-    jobs = [job_of_view(task, int(now_s * 1000)) for task in tasks]
-    signals = SignalMeter().take(ServiceState(now_s, jobs, settings, client.workers()))
+    state = ServiceState(time.time(), [group.job for group in groups], settings, client.workers())
+    signals = SignalMeter().take(state)
     tables = {
         "tiers": [tier._asdict() for tier in signals.tiers],
-        "channels": list(map(asdict, channels(settings, tasks, states))),
-        "apps": list(map(asdict, apps(settings, tasks))),
+        "channels": list(map(asdict, channels(settings, groups, states))),
+        "apps": list(map(asdict, apps(settings, groups))),
         "quotas": quotas(settings),
     }
     shown = {"settings": settings, "signals": signals, "age": visit.desks.board.age(), **tables}

@@ -22,6 +22,7 @@ from producers.control.foresight import Foresight
 from producers.control.known_tasks import KnownTasks
 from producers.desk.access_book import AccessBook
 from producers.desk.board.board import Age, Board
+from producers.desk.board.groups import TaskGroup
 from producers.desk.board.lists import Lists, Selection, Sort
 from producers.desk.board.share import Share
 from producers.desk.front_door import Desks
@@ -101,6 +102,12 @@ class LiveBoard(Board):
     def show(self) -> None:
         """Show what was read."""
         self._shown.update(self._tasks.values(), {}, 0.0, is_complete=True)
+
+    def groups(self) -> list[TaskGroup]:
+        return Lists(self.live()).groups()
+
+    def facets(self, selection: Selection) -> dict[str, dict[str, int]]:
+        return Lists(self.live()).facets(selection)
 
     def live(self) -> list[TaskView]:
         return self._registry.tasks.live(TASK_VIEW)

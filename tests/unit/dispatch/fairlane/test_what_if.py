@@ -11,6 +11,7 @@ from dispatcher.model.view import Globals, TaskView
 from fairlane.figures.usage import apps, channels
 from producers.control.steering import PlannedChange
 from producers.control.task_changes import Changes
+from producers.desk.board.groups import grouped
 from tests.unit.tasks import task_view
 
 SETTINGS = Globals(capacity=100, tier_weights={"high": 6, "medium": 3, "low": 1})
@@ -72,13 +73,14 @@ def test_channels_and_apps_are_those_that_tasks_or_settings_name() -> None:
         limits={"*": Limits(tasks=4)},
     )
     tasks = [view("a", 40, channel="log", rate=3.0), view("b", 10, sealed=False, expected_targets=25)]
-    assert [(c.channel, c.paused, c.cap, c.tasks, c.queued) for c in channels(settings, tasks)] == [
+    groups = list(grouped(tasks))
+    assert [(c.channel, c.paused, c.cap, c.tasks, c.queued) for c in channels(settings, groups)] == [
         ("apns", True, 0, 0, 0),
         ("http", False, 5, 0, 0),
         ("log", False, 0, 1, 40),
         ("null", False, 0, 1, 10),
     ]
-    every, news, shop = apps(settings, tasks)
+    every, news, shop = apps(settings, groups)
     assert (every.app, every.task_limit, every.tasks) == ("*", 4, 0)
     assert (news.cap, news.cap_burst, news.task_limit, news.channel_caps) == (9, 3, 4, {})
     assert (shop.weight, shop.cap, shop.channel_caps, shop.tasks, shop.queued) == (2.5, 0, {"log": 7}, 2, 65)

@@ -29,8 +29,6 @@ async def test_workers_are_shown_with_their_channels_and_work(world: DeskWorld) 
 
 async def test_channel_that_no_worker_has_is_named_with_its_tasks(world: DeskWorld) -> None:
     world.submit("sale")
-    world.board.read()
-    world.board.show()
     beat(world, extra={"channels": ["fcm"]})
     async with browsing(world) as browser:
         seen = await browser.get("/workers")
