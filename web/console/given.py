@@ -1,12 +1,18 @@
 """Values of forms, as people type them."""
 
 from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
 
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.values import parse_duration_s
+from web.bodies import parse_query
+
+T = TypeVar("T", bound=msgspec.Struct)
 
 
-def texts(form: Mapping[str, str], *names: str) -> dict[str, str]:
+def texts(form: Mapping[str, str], *names: str) -> dict[str, Any]:
     """Return the fields of these names that are not empty."""
     return {name: text for name in names if (text := form.get(name, "").strip())}
 
@@ -18,17 +24,22 @@ def need(form: Mapping[str, str], name: str) -> str:
     return text
 
 
-def number(text: str, name: str) -> float:
-    """Return a number, 0 for `none`. Raises InvalidInput."""
+def seconds(form: Mapping[str, str], name: str) -> float | None:
+    """Return a duration; None for an empty field. Raises InvalidInput."""
     try:
-        return 0.0 if text == "none" else float(text.replace(",", ""))
-    except ValueError:
-        raise InvalidInput(f"{name}: is {text!r}; it must be a number.", "Write 2 or 0.5, for example.") from None
-
-
-def seconds(text: str, name: str) -> float:
-    """Return a duration. Raises InvalidInput."""
-    try:
-        return parse_duration_s(text)
+        return parse_duration_s(form[name]) if texts(form, name) else None
     except ValueError as error:
         raise InvalidInput(f"{name}: {error}.") from None
+
+
+def body(model: type[T], form: Mapping[str, str], **more: Any) -> T:
+    """Return a form as a body of the HTTP API. more: fields that are read already; None is left out. Raises InvalidInput."""
+    given = texts(form, *model.__struct_fields__) | {name: value for name, value in more.items() if value is not None}
+    try:
+        return parse_query(list(given.items()), model)
+    except InvalidInput as error:
+        name = error.cause.partition(":")[0].rpartition(".")[2]
+        if "got `str`" not in error.cause:
+            raise
+        kind = "a whole number" if "`int" in error.cause else "a number"
+        raise InvalidInput(f"{name}: is {form.get(name, '')!r}; it must be {kind}.", "Correct it.") from None

@@ -252,11 +252,13 @@ def _see(address: str) -> web.Response:
 
 
 def _is_typed(plan: Plan, fields: Mapping[str, str]) -> bool:
-    """Return whether the number that was shown has been typed. It is shown again once it has grown by a tenth: tasks
-    come and go meanwhile."""
+    """Return whether the number was typed that the plan has, or had when it was shown: tasks come and go meanwhile.
+
+    Once it has grown by a tenth, the new one is asked for.
+    """
     shown, typed = fields.get("shown", ""), fields.get("typed", "").replace(",", "").strip()
-    is_shown = typed == shown and shown.isdecimal() and len(shown) < 16
-    return not plan.typed or (is_shown and plan.typed <= int(shown) * 1.1)
+    is_near = shown.isdecimal() and len(shown) < 16 and plan.typed <= int(shown) * 1.1
+    return not plan.typed or typed == str(plan.typed) or (typed == shown and is_near)
 
 
 def _may(principal: Principal | None, name: str) -> bool:

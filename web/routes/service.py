@@ -1,6 +1,7 @@
 """The whole service over HTTP: settings, channels, apps, workers, signals. For operators."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
 from typing import Annotated
@@ -34,6 +35,18 @@ class ServiceChanges(Input):
     sharing: str | None = None
     """tasks or apps."""
 
+    def make(self, weights: Mapping[str, float], service: ServiceControls) -> None:
+        """Make the changes. weights: of the tiers, as they are. Raises InvalidInput."""
+        if self.capacity is not None:
+            cap = Cap.of(self.capacity)
+            service.set_capacity(cap.rate, cap.burst)
+        if self.tiers is not None:
+            if unknown := self.tiers.keys() - weights.keys():
+                raise InvalidInput(f"tiers: has {', '.join(sorted(unknown))}; the tiers are high, medium and low.")
+            service.set_tiers(**{**weights, **self.tiers})
+        if self.sharing is not None:
+            service.set_sharing(self.sharing)
+
 
 class ChannelChanges(Input):
     """New settings of a channel, or of one app on it."""
@@ -45,6 +58,21 @@ class ChannelChanges(Input):
     for_s: float | None = None
     """How long the app is paused; null: until it is resumed."""
     reason: str = ""
+
+    def make(self, channel: str, service: ServiceControls) -> None:
+        """Make the changes of a channel. Raises InvalidInput."""
+        if self.app is None and (self.for_s is not None or self.reason):
+            raise InvalidInput("for_s, reason: only the pause of one app has an end and a reason.", "Name the app.")
+        if self.cap is not None and self.app is None:
+            service.cap_channel(channel, Cap.of(self.cap))
+        elif self.cap is not None:
+            service.cap_app(str(self.app), Cap.of(self.cap), channel)
+        if self.paused is not None and self.app is None:
+            service.pause_channel(channel, paused=self.paused)
+        elif self.paused:
+            service.pause_flow(channel, str(self.app), self.for_s, self.reason)
+        elif self.paused is not None:
+            service.resume_flow(channel, str(self.app))
 
 
 class PolicyChanges(Input):
@@ -69,6 +97,15 @@ class AppChanges(Input):
     """Maximum number of queued targets; 0: any."""
     policy: PolicyChanges | None = None
 
+    def make(self, app: str, service: ServiceControls) -> None:
+        """Make the changes of an app, but for those of its policy. Raises InvalidInput."""
+        if self.cap is not None:
+            service.cap_app(app, Cap.of(self.cap))
+        if self.weight is not None:
+            service.weigh_app(app, self.weight)
+        if self.tasks is not None or self.targets is not None:
+            service.limit_app(app, self.tasks, self.targets)
+
 
 def show_service(call: Call) -> Answer:
     settings = call.desks.service.client("service.show").globals()
@@ -77,22 +114,8 @@ def show_service(call: Call) -> Answer:
 
 
 def set_service(call: Call) -> Answer:
-    given: ServiceChanges = call.body
     client = call.desks.service.client("service.set")
-
-    def change(service: ServiceControls) -> None:
-        if given.capacity is not None:
-            cap = Cap.of(given.capacity)
-            service.set_capacity(cap.rate, cap.burst)
-        if given.tiers is not None:
-            before = client.globals().tier_weights
-            if unknown := given.tiers.keys() - before.keys():
-                raise InvalidInput(f"tiers: has {', '.join(sorted(unknown))}; the tiers are high, medium and low.")
-            service.set_tiers(**{**before, **given.tiers})
-        if given.sharing is not None:
-            service.set_sharing(given.sharing)
-
-    client.change_service(change)
+    client.change_service(partial(call.body.make, client.globals().tier_weights))
     return show_service(call)
 
 
@@ -107,20 +130,7 @@ def show_channel(call: Call) -> Answer:
 
 def set_channel(call: Call) -> Answer:
     given, name = call.body, call.path["channel"]
-
-    def change(service: ServiceControls) -> None:
-        if given.cap is not None and given.app is None:
-            service.cap_channel(name, Cap.of(given.cap))
-        elif given.cap is not None:
-            service.cap_app(given.app, Cap.of(given.cap), name)
-        if given.paused is not None and given.app is None:
-            service.pause_channel(name, paused=given.paused)
-        elif given.paused:
-            service.pause_flow(name, given.app, given.for_s, given.reason)
-        elif given.paused is not None:
-            service.resume_flow(name, given.app)
-
-    call.desks.service.client("channel.set").change_service(change)
+    call.desks.service.client("channel.set").change_service(partial(given.make, name))
     return show_channel(call) if given.app is None else Answer({"channel": name, "app": given.app})
 
 
@@ -133,17 +143,8 @@ def show_app(call: Call) -> Answer:
 
 def set_app(call: Call) -> Answer:
     given, name, client = call.body, call.path["app"], call.desks.service.client("app.set")
-
-    def change(service: ServiceControls) -> None:
-        if given.cap is not None:
-            service.cap_app(name, Cap.of(given.cap))
-        if given.weight is not None:
-            service.weigh_app(name, given.weight)
-        if given.tasks is not None or given.targets is not None:
-            service.limit_app(name, given.tasks, given.targets)
-
     if given.policy is None or given != AppChanges(policy=given.policy):
-        client.change_service(change)
+        client.change_service(partial(given.make, name))
     if given.policy is not None:
         client.access.set_policy(name, msgspec.to_builtins(given.policy))
     return show_app(call)

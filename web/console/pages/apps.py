@@ -16,8 +16,9 @@ from dispatcher.model.tier import TIERS
 from dispatcher.model.values import counted, duration, text_of
 from fairlane.figures.usage import app_usage, apps
 from producers.control.access_control import KeyState
-from web.console.given import need, number, seconds, texts
+from web.console.given import body, need, seconds, texts
 from web.console.page import Done, Form, Page, Plan, Visit
+from web.routes.service import PolicyChanges
 
 
 def read(visit: Visit) -> dict[str, Any]:
@@ -44,44 +45,40 @@ def read(visit: Visit) -> dict[str, Any]:
     return {"apps": shown, "keys": listed, "rows": rows, "chosen": chosen, "tiers": _TIERS, "scopes": _SCOPES}
 
 
-def _changed(form: Mapping[str, str], before: AppPolicy) -> dict[str, Any]:
-    """Return the bounds of a policy that a form changes. Raises InvalidInput if it changes none."""
-    given: dict[str, Any] = texts(form, "tier")
-    given |= {name: number(text, name) for name, text in texts(form, "weight", "targets", "requests_s").items()}
-    given |= {name: seconds(text, name) for name, text in texts(form, "ttl_s").items()}
-    if channels := form.get("channels", "").replace(",", " ").split():
-        given["channels"] = tuple(name for name in channels if name != "none")
-    for name in {"targets", "requests_s"} & given.keys():  # a fraction is refused by its type
-        given[name] = int(given[name]) if given[name].is_integer() else given[name]
-    known = msgspec.structs.asdict(before)
-    if changed := {name: value for name, value in given.items() if value != known[name]}:
-        return changed
-    raise InvalidInput("The policy is like this already.", "Nothing was changed.")
+def _bounds(form: Mapping[str, str]) -> dict[str, Any]:
+    """Return the bounds of a policy that a form has. Raises InvalidInput."""
+    channels = [name for name in form.get("channels", "").replace(",", " ").split() if name != "none"]
+    given = body(
+        PolicyChanges, form, channels=channels if texts(form, "channels") else None, ttl_s=seconds(form, "ttl_s")
+    )
+    return dict(msgspec.to_builtins(given))
 
 
 def _plan_policy(visit: Visit) -> Plan:
     access, app = visit.desks.service.client("app.set").access, need(visit.form, "app")
     before = access.policy(app)
-    changed = _changed(visit.form, before)
-    AppPolicy.of(msgspec.to_builtins(before) | changed)
-    lines = [f"{name}: {text_of(getattr(before, name))} → {text_of(new)}" for name, new in changed.items()]
+    after = AppPolicy.of(msgspec.to_builtins(before) | _bounds(visit.form))
+    old, new = map(msgspec.structs.asdict, (before, after))
+    lines = [f"{name}: {text_of(old[name])} → {text_of(new[name])}" for name in old if old[name] != new[name]]
+    if not lines:
+        raise InvalidInput("The policy is like this already.", "Nothing was changed.")
     lines += ["What is beyond it is refused within a second; live tasks go on.", _last_use(access.keys(app))]
     return Plan(f"Change the policy of app {app}", lines)
 
 
 def _set_policy(visit: Visit) -> Done:
-    access, app = visit.desks.service.client("app.set").access, need(visit.form, "app")
-    access.set_policy(app, _changed(visit.form, access.policy(app)))
+    app = need(visit.form, "app")
+    visit.desks.service.client("app.set").access.set_policy(app, _bounds(visit.form))
     return Done(f"The policy of app {app} is changed.", f"/apps?app={quote(app)}")
 
 
 def _key(form: Mapping[str, str]) -> tuple[str | None, list[str], float | None]:
     """Return app, scopes and seconds of life of a new key. Raises InvalidInput."""
-    app, scopes, ends = form.get("app", "").strip(), form.get("scopes", "").split(), form.get("ends", "").strip()
+    app, scopes = form.get("app", "").strip(), form.get("scopes", "").split()
     check_rights(app, scopes_of(scopes))
     if app:
         Setting.of(POLICY, AppPolicy(), app)  # checks the name
-    return app or None, scopes, seconds(ends, "ends") if ends else None
+    return app or None, scopes, seconds(form, "ends")
 
 
 def _plan_key(visit: Visit) -> Plan:

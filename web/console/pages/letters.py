@@ -24,18 +24,17 @@ def read(visit: Visit) -> dict[str, Any]:
 
 
 def _chosen(given: Mapping[str, str]) -> TargetFilter:
-    fields: dict[str, Any] = texts(given, "task", "app", "channel", "error", "since", "without_task")
-    if "since" in fields:
-        fields["since"] = _moment(fields["since"])
-    return TargetFilter(**{**fields, "without_task": "without_task" in fields})
+    fields = texts(given, "task", "app", "channel", "error")
+    return TargetFilter(**fields, since=_since(given), without_task=bool(texts(given, "without_task")))
 
 
-def _moment(text: str) -> datetime:
+def _since(given: Mapping[str, str]) -> datetime | None:
     """Return a time of RFC 3339, in UTC unless it says another zone, or so long ago."""
     try:
-        moment = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(given.get("since", "").strip())
     except ValueError:
-        return datetime.now(UTC) - timedelta(seconds=seconds(text, "since"))
+        ago_s = seconds(given, "since")
+        return None if ago_s is None else datetime.now(UTC) - timedelta(seconds=ago_s)
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 

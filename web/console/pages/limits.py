@@ -1,7 +1,7 @@
 """Limits: which weight, cap, limit or pause binds, and what if one changes?"""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from typing import Any, NamedTuple
@@ -15,8 +15,9 @@ from dispatcher.model.view import Globals
 from fairlane.figures.signals import ServiceState, SignalMeter
 from fairlane.figures.usage import apps, channels, quotas
 from producers.control.service_controls import ServiceControls
-from web.console.given import need, number, seconds, texts
+from web.console.given import body, need, seconds, texts
 from web.console.page import Done, Form, Page, Plan, Visit
+from web.routes.service import AppChanges, ChannelChanges, ServiceChanges
 
 
 def read(visit: Visit) -> dict[str, Any]:
@@ -32,8 +33,8 @@ def read(visit: Visit) -> dict[str, Any]:
         "apps": list(map(asdict, apps(settings, groups))),
         "quotas": quotas(settings),
     }
-    shown = {"settings": settings, "signals": signals, "age": visit.desks.board.age(), **tables}
-    return {**shown, "rows": tables.get(visit.query.get("table", ""), tables["tiers"])}
+    shown = {"settings": settings, "present": _present(settings), "signals": signals, "age": visit.desks.board.age()}
+    return {**shown, **tables, "rows": tables.get(visit.query.get("table", ""), tables["tiers"])}
 
 
 class Asked(NamedTuple):
@@ -44,67 +45,36 @@ class Asked(NamedTuple):
     change: Callable[[ServiceControls], None]
 
 
-def _capacity(form: Mapping[str, str]) -> Asked:
-    cap = Cap.parse(need(form, "capacity"), "capacity")
-    change = partial(ServiceControls.set_capacity, targets_per_s=cap.rate, burst=cap.burst)
-    return Asked(f"Set the capacity to {_cap(cap)}", "service.set", change)
+def _service(visit: Visit) -> Asked:
+    settings = visit.desks.service.client("service.set").globals()
+    present = _present(settings)
+    form = {name: text for name, text in visit.form.items() if text.strip() != present.get(name)}
+    given = body(ServiceChanges, form, tiers=texts(form, *map(str, TIERS)) or None)
+    return Asked("Change the service", "service.set", partial(given.make, settings.tier_weights))
 
 
-def _tiers(form: Mapping[str, str]) -> Asked:
-    weights = {str(tier): number(need(form, tier), tier) for tier in TIERS}
-    words = ", ".join(f"{tier} {weight:g}" for tier, weight in weights.items())
-    return Asked(f"Set the weights to {words}", "service.set", lambda service: service.set_tiers(**weights))
+def _present(settings: Globals) -> dict[str, str]:
+    """Return the fields of the service's form as they are."""
+    weights = {tier: f"{weight:g}" for tier, weight in settings.tier_weights.items()}
+    capacity = Cap(settings.capacity, settings.burst).text if settings.capacity else "none"
+    return {"capacity": capacity, **weights, "sharing": settings.sharing}
 
 
-def _sharing(form: Mapping[str, str]) -> Asked:
-    shared_by = need(form, "sharing")
-    return Asked(f"Share each tier by {shared_by}", "service.set", lambda service: service.set_sharing(shared_by))
+def _channel(visit: Visit) -> Asked:
+    form, name = visit.form, need(visit.form, "channel")
+    given = body(ChannelChanges, form, for_s=seconds(form, "for_s"))
+    who = f"app {given.app} on channel {name}" if given.app else f"channel {name}"
+    does = "Change" if given.paused is None else "Pause" if given.paused else "Resume"
+    return Asked(f"{does} {who}", "channel.set", partial(given.make, name))
 
 
-def _channel(form: Mapping[str, str]) -> Asked:
-    name, app, do = need(form, "channel"), form.get("app", "").strip(), form.get("do")
-    who = f"app {app} on channel {name}" if app else f"channel {name}"
-    if do in ("pause", "resume"):
-        for_s = seconds(given["for"], "for") if (given := texts(form, "for")) else None
-        reason, paused = form.get("reason", "").strip(), do == "pause"
-        if not app and paused and (for_s or reason):
-            raise InvalidInput("for, reason: only the pause of one app has an end and a reason.", "Name the app.")
-
-        def change(service: ServiceControls) -> None:
-            if not app:
-                service.pause_channel(name, paused=paused)
-            elif paused:
-                service.pause_flow(name, app, for_s, reason)
-            else:
-                service.resume_flow(name, app)
-
-        return Asked(f"{do.title()} {who}", "channel.set", change)
-    cap = Cap.parse(need(form, "cap"), "cap")
-    cap_it: Callable[[ServiceControls], None] = (
-        (lambda service: service.cap_app(app, cap, name)) if app else (lambda service: service.cap_channel(name, cap))
-    )
-    return Asked(f"Set the cap of {who} to {_cap(cap)}", "channel.set", cap_it)
+def _app(visit: Visit) -> Asked:
+    name = need(visit.form, "app")
+    return Asked(f"Change app {name}", "app.set", partial(body(AppChanges, visit.form).make, name))
 
 
-def _app(form: Mapping[str, str]) -> Asked:
-    name, given = need(form, "app"), texts(form, "cap", "weight", "tasks", "targets")
-    cap = Cap.parse(given["cap"], "cap") if "cap" in given else None
-    numbers = {field: number(text, field) for field, text in given.items() if field != "cap"}
-
-    def change(service: ServiceControls) -> None:
-        if cap is not None:
-            service.cap_app(name, cap)
-        if "weight" in numbers:
-            service.weigh_app(name, numbers["weight"])
-        if limits := {field: numbers[field] for field in ("tasks", "targets") if field in numbers}:
-            service.limit_app(name, **limits)  # type: ignore[arg-type]  # it checks that they are whole
-
-    words = ", ".join(f"{field} {text}" for field, text in given.items())
-    return Asked(f"Set {words} of app {name}", "app.set", change)
-
-
-def _plan(asked_of: Callable[[Mapping[str, str]], Asked], visit: Visit) -> Plan:
-    asked = asked_of(visit.form)
+def _plan(asked_of: Callable[[Visit], Asked], visit: Visit) -> Plan:
+    asked = asked_of(visit)
     made = visit.desks.service.preview_service(asked.action, asked.change)
     lines, pending = _differences(made.before, made.after), sum(effect.pending for effect in made.effects)
     if not lines:
@@ -115,8 +85,8 @@ def _plan(asked_of: Callable[[Mapping[str, str]], Asked], visit: Visit) -> Plan:
     return Plan(asked.title, lines, made.effects, tasks=len(made.effects), targets=pending)
 
 
-def _apply(asked_of: Callable[[Mapping[str, str]], Asked], visit: Visit) -> Done:
-    asked = asked_of(visit.form)
+def _apply(asked_of: Callable[[Visit], Asked], visit: Visit) -> Done:
+    asked = asked_of(visit)
     lacks_redis = visit.desks.service.client(asked.action).change_service(asked.change)
     return Done(f"{asked.title}: this is done, and in the audit. {lacks_redis}".strip())
 
@@ -130,7 +100,7 @@ def _differences(before: Globals, after: Globals) -> list[str]:
 def _words(settings: Globals) -> dict[str, str]:
     """Return the settings in words, by their names in words."""
     flows = {flow_parts(flow): pause for flow, pause in settings.flow_pauses.items()}
-    limits = {app: limits._asdict() for app, limits in settings.limits.items()}
+    limits = {(app, kind): most for app, of in settings.limits.items() for kind, most in of._asdict().items()}
     return {
         "Capacity": _cap(Cap(settings.capacity, settings.burst)),
         "Tiers are shared by": settings.sharing,
@@ -139,12 +109,7 @@ def _words(settings: Globals) -> dict[str, str]:
         **{f"Cap of {Pool.parse(pool) or pool}": _cap(cap) for pool, cap in settings.caps.items()},
         **{f"Channel {channel}": "paused" for channel in settings.paused_channels},
         **{f"App {app} on channel {channel}": f"paused ({pause})" for (channel, app), pause in flows.items()},
-        **{
-            f"Limit of {kind} of app {app}": f"{most:,}"
-            for app, of in limits.items()
-            for kind, most in of.items()
-            if most
-        },
+        **{f"Limit of {kind} of app {app}": f"{most:,}" for (app, kind), most in limits.items() if most},
     }
 
 
@@ -153,7 +118,7 @@ def _cap(cap: Cap) -> str:
     return f"{cap.rate:,}/s{burst}" if cap.rate else "none"
 
 
-_ASKED = {"capacity": _capacity, "tiers": _tiers, "sharing": _sharing, "channel": _channel, "app": _app}
+_ASKED = {"service": _service, "channel": _channel, "app": _app}
 PAGE = Page(
     name="limits", path="/limits", title="Limits", action="service.show", read=read,
     forms={name: Form(plan=partial(_plan, asked), apply=partial(_apply, asked)) for name, asked in _ASKED.items()},

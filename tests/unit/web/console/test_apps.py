@@ -67,7 +67,7 @@ async def test_policy_is_changed_after_its_plan(world: DeskWorld) -> None:
         }
         unchanged = await browser.send("/apps/policy", {**fields, "tier": "high"})
         assert "The policy is like this already" in unchanged.text
-        fields |= {"tier": "low", "channels": "log fcm", "ttl_s": "1h", "targets": "1,000"}
+        fields |= {"tier": "low", "channels": "log fcm", "ttl_s": "1h", "targets": "1000"}
         plan = await browser.send("/apps/policy", fields)
         for line in ("tier: high → low", "channels: log → log, fcm", "targets: 1,099,511,627,776 → 1,000"):
             assert line in plan.text
@@ -91,7 +91,7 @@ async def test_policy_is_changed_after_its_plan(world: DeskWorld) -> None:
         ("policy", {"app": "shop", "weight": "much"}, "weight: is 'much'; it must be a number"),
         ("policy", {"app": "shop", "weight": "nan"}, "weight"),
         ("policy", {"app": "shop", "targets": "1.5"}, "targets"),
-        ("policy", {"app": "shop", "tier": "top"}, "policy: Invalid enum value 'top'"),
+        ("policy", {"app": "shop", "tier": "top"}, "tier: Invalid enum value 'top'"),
         ("policy", {"app": "", "weight": "2"}, "app: is empty"),
     ],
 )

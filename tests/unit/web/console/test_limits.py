@@ -44,26 +44,26 @@ async def test_pauses_limits_and_quota_groups_are_shown(busy: DeskWorld) -> None
 
 
 CHANGES = [
-    ("capacity", {"capacity": "200"}, "Capacity: 100/s → 200/s", ("capacity", "200")),
-    ("capacity", {"capacity": "none"}, "Capacity: 100/s → none", ("capacity", "none")),
-    ("tiers", {"high": "5", "medium": "3", "low": "1"}, "Weight of high: 6 → 5", ("tiers", "high=5 medium=3 low=1")),
-    ("sharing", {"sharing": "apps"}, "Tiers are shared by: tasks → apps", ("sharing", "apps")),
+    ("service", {"capacity": "200"}, "Capacity: 100/s → 200/s", ("capacity", "200")),
+    ("service", {"capacity": "none"}, "Capacity: 100/s → none", ("capacity", "none")),
+    ("service", {"high": "5", "medium": "3", "low": "1"}, "Weight of high: 6 → 5", ("tiers", "high=5 medium=3 low=1")),
+    ("service", {"sharing": "apps"}, "Tiers are shared by: tasks → apps", ("sharing", "apps")),
     (
         "channel",
-        {"channel": "log", "cap": "50:20", "do": "cap"},
+        {"channel": "log", "cap": "50:20"},
         "Cap of channel log: not set → 50/s with a burst of 20",
         ("cap channel log", "50:20"),
     ),
-    ("channel", {"channel": "log", "do": "pause"}, "Channel log: not set → paused", ("channel paused log", "yes")),
+    ("channel", {"channel": "log", "paused": "true"}, "Channel log: not set → paused", ("channel paused log", "yes")),
     (
         "channel",
-        {"channel": "log", "app": "shop", "do": "pause", "for": "10m", "reason": "legal"},
+        {"channel": "log", "app": "shop", "paused": "true", "for_s": "10m", "reason": "legal"},
         "App shop on channel log: not set → paused (hand, legal)",
         ("flow paused log shop", "hand, legal"),
     ),
     (
         "channel",
-        {"channel": "log", "app": "shop", "cap": "5", "do": "cap"},
+        {"channel": "log", "app": "shop", "cap": "5"},
         "Cap of app shop on channel log: not set → 5/s",
         ("cap app channel shop/log", "5"),
     ),
@@ -96,14 +96,14 @@ async def test_form_shows_what_it_would_change_and_then_does_it(
 
 async def test_plan_shows_which_tasks_would_end_at_another_time(busy: DeskWorld) -> None:
     async with browsing(busy) as browser:
-        plan = await browser.send("/limits/channel", {"channel": "log", "do": "pause"})
+        plan = await browser.send("/limits/channel", {"channel": "log", "paused": "true"})
     assert "2 tasks with 2,000 waiting targets would end at another time" in plan.text
     assert "no end" in plan.text
 
 
 async def test_resumed_flow_sends_again(busy: DeskWorld) -> None:
     busy.client.pause_channel("log", app="shop")
-    fields = {"channel": "log", "app": "shop", "do": "resume"}
+    fields = {"channel": "log", "app": "shop", "paused": "false"}
     async with browsing(busy) as browser:
         plan = await browser.send("/limits/channel", fields)
         assert f"paused ({PauseKind.HAND}) → not set" in plan.text
@@ -114,7 +114,7 @@ async def test_resumed_flow_sends_again(busy: DeskWorld) -> None:
 async def test_more_than_ten_tasks_are_typed(busy: DeskWorld) -> None:
     for number in range(10):
         busy.submit(f"more-{number}")
-    fields = {"channel": "log", "do": "pause"}
+    fields = {"channel": "log", "paused": "true"}
     async with browsing(busy) as browser:
         assert "Type 12 to go on" in (await browser.send("/limits/channel", fields)).text
         for typed in ({}, {"typed": "11", "shown": "12"}, {"typed": "1", "shown": "1"}):
@@ -130,16 +130,19 @@ async def test_more_than_ten_tasks_are_typed(busy: DeskWorld) -> None:
 @pytest.mark.parametrize(
     ("form", "fields", "says"),
     [
-        ("capacity", {"capacity": "fast"}, "capacity: is 'fast'; write RATE or RATE:BURST"),
-        ("capacity", {"capacity": ""}, "capacity: is empty"),
-        ("capacity", {"capacity": "100"}, "this is set already"),
-        ("tiers", {"high": "x", "medium": "3", "low": "1"}, "high: is 'x'; it must be a number"),
-        ("tiers", {"high": "nan", "medium": "3", "low": "1"}, "high"),
-        ("sharing", {"sharing": "luck"}, "sharing: is 'luck'; it must be tasks or apps"),
-        ("channel", {"channel": "<b>", "do": "pause"}, "channel: is '<b>'"),
-        ("channel", {"channel": "log", "do": "pause", "for": "10m"}, "only the pause of one app has an end"),
-        ("channel", {"channel": "log", "app": "shop", "do": "pause", "for": "soon"}, "for: 'soon' is not a duration"),
-        ("channel", {"channel": "log", "do": "cap", "cap": ""}, "cap: is empty"),
+        ("service", {"capacity": "fast"}, "is 'fast'; write RATE or RATE:BURST"),
+        ("service", {"capacity": "100"}, "this is set already"),
+        ("service", {"high": "x", "medium": "3", "low": "1"}, "tiers: is ''; it must be a number"),
+        ("service", {"high": "nan", "medium": "3", "low": "1"}, "high"),
+        ("service", {"sharing": "luck"}, "sharing: is 'luck'; it must be tasks or apps"),
+        ("channel", {"channel": "<b>", "paused": "true"}, "channel: is '<b>'"),
+        ("channel", {"channel": "log", "paused": "true", "for_s": "10m"}, "only the pause of one app has an end"),
+        (
+            "channel",
+            {"channel": "log", "app": "shop", "paused": "true", "for_s": "soon"},
+            "for_s: 'soon' is not a duration",
+        ),
+        ("channel", {"channel": "log", "cap": ""}, "this is set already"),
         ("app", {"app": "shop"}, "this is set already"),
         ("app", {"app": "shop", "tasks": "2.5"}, "it must be a whole number"),
     ],
@@ -176,5 +179,5 @@ async def test_limits_are_for_operators_alone(busy: DeskWorld) -> None:
     new = busy.client.access.create("shop", ["read", "control"])
     async with browsing(busy, new.token) as browser:
         assert (await browser.get("/limits")).status == 403
-        assert (await browser.confirm("/limits/capacity", {"capacity": "1"})).status == 403
+        assert (await browser.confirm("/limits/service", {"capacity": "1"})).status == 403
     assert busy.client.globals().capacity == 100
