@@ -33,7 +33,9 @@ def seconds(form: Mapping[str, str], name: str) -> float | None:
 
 
 def body(model: type[T], form: Mapping[str, str], **more: Any) -> T:
-    """Return a form as a body of the HTTP API. more: fields that are read already; None is left out. Raises InvalidInput."""
+    """Return a form as a body of the HTTP API. Raises InvalidInput.
+
+    more: fields that are read already; None is left out."""
     given = texts(form, *model.__struct_fields__) | {name: value for name, value in more.items() if value is not None}
     try:
         return parse_query(list(given.items()), model)

@@ -15,6 +15,7 @@ from dispatcher.model.view import Globals
 from fairlane.figures.signals import ServiceState, SignalMeter
 from fairlane.figures.usage import apps, channels, quotas
 from producers.control.service_controls import ServiceControls
+from producers.desk.board.groups import merged
 from web.console.given import body, need, seconds, texts
 from web.console.page import Done, Form, Page, Plan, Visit
 from web.routes.service import AppChanges, ChannelChanges, ServiceChanges
@@ -25,8 +26,8 @@ def read(visit: Visit) -> dict[str, Any]:
     client, groups = desk.client("signals.show"), visit.desks.board.groups()
     client.check_counts()
     settings, states = client.globals(), client.cap_states()
-    state = ServiceState(time.time(), [group.job for group in groups], settings, client.workers())
-    signals = SignalMeter().take(state)
+    jobs = [group.job for group in merged(groups, settings)]
+    signals = SignalMeter().take(ServiceState(time.time(), jobs, settings, client.workers()))
     tables = {
         "tiers": [tier._asdict() for tier in signals.tiers],
         "channels": list(map(asdict, channels(settings, groups, states))),

@@ -43,10 +43,8 @@ class Browser:
         self._server = server
         self._head = "Host: localhost\r\nSec-Fetch-Site: same-origin\r\nAccept: text/html\r\nCookie: fairlane=1\r\n"
 
-    async def get(self, address: str, *, again: bool = False) -> Seen:
-        """again: even if that was just seen, as the script does."""
-        part = "X-Part: main\r\n" if again else ""
-        reply = await self._server.ask(f"GET {address}", headers=self._head + part)
+    async def get(self, address: str) -> Seen:
+        reply = await self._server.ask(f"GET {address}", headers=self._head)
         return Seen(reply.status, reply.body.decode())
 
     async def send(self, address: str, fields: Mapping[str, Value]) -> Seen:
