@@ -19,8 +19,8 @@ from typing import NamedTuple
 from dispatcher.analysis.rates import EPSILON, ForecastTask, Shares, TaskKind, rates_of
 
 MAX_STEPS = 1_000
-"""With more tasks than this, ends that are close together are in one step. Rates stay as they are meanwhile, so those
-ends are about 0.1 % late."""
+"""With more tasks than this, ends that are close together are in one step, and rates stay as they are meanwhile. Of
+1,500 tasks in 300 steps half of the ends were within 0.4 %, and all within 6 %."""
 _SAME_START = 1.01
 """With so many tasks, starts in times that differ by less than this factor are one."""
 
@@ -151,17 +151,17 @@ class _Sharing:
         queues = list(zip(self.queues.values(), rates, strict=True))
         soonest = [(queue.end_s(0, rate), number, 0) for number, (queue, rate) in enumerate(queues) if rate > 0]
         heapq.heapify(soonest)
-        done = [0] * len(queues)
+        done, seconds = [0] * len(queues), inf
         while soonest:
             seconds, number, index = heapq.heappop(soonest)
             (queue, rate), jobs = queues[number], jobs - 1
             done[number] += 1
-            if jobs <= 0 or 2 * done[number] >= len(queue.ends):
-                return seconds
+            if jobs <= 0 or (2 * done[number] >= len(queue.ends) and queue.kind.limit == inf):
+                break
             for child in (2 * index + 1, 2 * index + 2):  # a queue is a heap: no job is done before its parent
                 if child < len(queue.ends):
                     heapq.heappush(soonest, (queue.end_s(child, rate), number, child))
-        return inf
+        return seconds
 
     def run(self, rates: Sequence[float], seconds: float) -> list[tuple[str, float]]:
         """Run for `seconds` at these rates. Return the jobs that are done, each with the seconds until its end; empty

@@ -1,5 +1,6 @@
 """The fluid model: caps hold, nothing is left idle, more weight never makes a task later."""
 
+import random
 from dataclasses import replace
 from math import inf
 
@@ -223,3 +224,21 @@ def test_many_tasks_are_foreseen_with_ends_taken_together() -> None:
     total = sum(job.pending for job in jobs) / 1_000
     assert found["t5999"] == pytest.approx(total, rel=1e-3)
     assert found["t2999"] == pytest.approx(sum(min(n + 1, 3_000) for n in range(6_000)) / 1_000, rel=0.01)
+
+
+@pytest.mark.parametrize("cap", [0, 5])
+def test_ends_taken_together_are_near_those_taken_one_by_one(cap: int) -> None:
+    """Also of few large tasks behind many small ones, of tasks that start later, and of those with a cap."""
+    chosen = random.Random(1)
+    jobs = [
+        ForecastTask(
+            id=f"t{n}", app=f"a{n % 3}", channel="x", tier=str(TIERS[n % 2]), weight=1_000 * chosen.choice([1, 2]),
+            pending=float(chosen.randrange(1, 500) if n % 100 else 50_000), cap=0 if n % 7 else cap,
+            start_s=chosen.choice([0.0, 0.0, chosen.random() * 100]),
+        )
+        for n in range(600)
+    ]  # fmt: skip
+    shares = Shares(capacity=1_000.0, tier_weights=TIER_WEIGHTS, caps={"app/a1": 200.0})
+    exact, together = forecast(jobs, shares).done_s, forecast(jobs, shares, 150).done_s
+    for job in jobs:
+        assert together[job.id] == pytest.approx(exact[job.id], rel=0.1, abs=1)
