@@ -89,10 +89,10 @@ def _lines(made: BulkPreview, changes: Changes) -> list[str]:
     steps, refused = made.plan.changing, made.plan.refused
     pending = sum(step.task.targets.pending for step in steps)
     if changes.end:
-        lines = [f"{counted(pending, 'target')} would never be sent. This cannot be taken back."]
+        lines = [f"Targets that would never be sent: {pending:,}. This cannot be taken back."]
     else:
         trials = [step.task.id for step in steps if step.task.waits_for_go and changes.paused is False]
-        lines = [f"{counted(pending, 'target')} {'wait in them' if steps[1:] else 'wait in it'}."]
+        lines = [f"Targets that wait: {pending:,}."]
         lines += [f"The trial of {_who(trials)} ends, and all other targets are sent."] if trials else []
         for step in steps[:MAX_NAMED]:
             lines += [f"{step.task.id}: {name} {old} → {new}" for name, (old, new) in step.changes.items()]

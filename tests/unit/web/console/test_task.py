@@ -208,7 +208,7 @@ async def test_message_is_edited_by_its_texts_and_keeps_the_rest(world: DeskWorl
         assert "title: Sale → New" in plan.text
         assert "title de: Ausverkauf → Neu" in plan.text
         assert "body" not in plan.text
-        assert "50 targets would get it" in plan.text
+        assert "Targets that would get it: 50." in plan.text
         assert world.client.message("sale")["title"] == "Sale"
         assert "Changed the message" in (await browser.confirm("/tasks/sale/message", fields)).text
     locales = {"de": {"title": "Neu"}, "fr": {"body": "Soldes"}}
@@ -245,4 +245,4 @@ async def test_number_of_more_than_a_million_targets_is_typed(
     async with browsing(world) as browser:
         assert "Type 50 to go on" in await changed(browser, {"do": "cancel"})
         assert sale(world).state == "running"
-        assert "Cancelled task sale." in await changed(browser, {"do": "cancel", "typed": "50"})
+        assert "Cancelled task sale." in await changed(browser, {"do": "cancel", "shown": "50", "typed": "50"})

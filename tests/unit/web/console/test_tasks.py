@@ -185,7 +185,7 @@ async def test_ticked_tasks_are_changed_after_their_plan_was_seen(world: DeskWor
         plan = await browser.send("/tasks/change", fields)
         assert "Set weight 4 for 2 tasks" in plan.text
         assert "sale: weight 1 → 4" in plan.text
-        assert "52 targets wait in them." in plan.text
+        assert "Targets that wait: 52." in plan.text
         assert "Done now Done then" in plan.text
         assert [task.weight for task in world.board.live()] == [1.0] * 14
         done = await browser.confirm("/tasks/change", fields)
@@ -203,10 +203,10 @@ async def test_number_of_more_than_ten_tasks_is_typed(world: DeskWorld) -> None:
     async with browsing(world) as browser:
         assert "Type 12 to go on" in (await browser.send("/tasks/change", fields)).text
         for typed in ("", "11", "12 12", "x"):
-            again = await browser.confirm("/tasks/change", {**fields, "typed": typed})
+            again = await browser.confirm("/tasks/change", {**fields, "shown": "12", "typed": typed})
             assert "That is another number." in again.text
             assert paused(world) == 0
-        done = await browser.confirm("/tasks/change", {**fields, "typed": "12"})
+        done = await browser.confirm("/tasks/change", {**fields, "shown": "12", "typed": "12"})
         assert "Paused 12 tasks." in done.text
         assert "/tasks?tier=low" in done.html
     assert paused(world) == 12
