@@ -35,6 +35,7 @@ from producers.ports import Services
 from producers.submit.channel_check import ChannelCheck
 from tests.unit.dispatch.producers.fake_service import FakeService
 from tests.unit.dispatch.producers.letter_world import LetterWorld
+from tests.virtual_clock import VirtualClock
 
 EVERYTHING = frozenset({Scope.SUBMIT, Scope.READ, Scope.CONTROL})
 OPERATOR = Principal(kind="key", name="0p", scopes=frozenset({Scope.OPERATOR}))
@@ -119,8 +120,8 @@ class LiveBoard(Board):
 class DeskWorld:
     """A service with a door, and other programs that use it without the door."""
 
-    def __init__(self, apps: Iterable[str] = ("shop", "news")) -> None:
-        self.service = FakeService(ready=True)
+    def __init__(self, apps: Iterable[str] = ("shop", "news"), clock: VirtualClock | None = None) -> None:
+        self.service = FakeService(ready=True, clock=clock or VirtualClock())
         self.connection = MemoryConnection(self.service)
         self.client = PushClient(self.connection, Caller("client:ana@ops"))
         self.book = AccessBook(self.connection.access, self.connection.epochs.ready, self.service.clock)

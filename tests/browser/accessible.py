@@ -1,0 +1,18 @@
+"""What axe-core finds wrong with a page."""
+
+from typing import Any
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page
+
+WCAG = {"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22a", "wcag22aa"]}}
+
+
+def violations(page: Page) -> list[str]:
+    """Return where a page breaks WCAG 2.2, levels A and AA."""
+    found: list[dict[str, Any]] = Axe().run(page, options=WCAG).response["violations"]
+    return [
+        f"{page.url}: {rule['id']}: {node['html'][:200]} {' '.join(check['message'] for check in node['any'])[:200]}"
+        for rule in found
+        for node in rule["nodes"]
+    ]

@@ -1,0 +1,102 @@
+"""What hands do: a task is paused by keyboard alone, and without script."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from tests.browser.accessible import violations
+from tests.browser.conftest import Opened, opened
+from tests.browser.scene import IN_REDIS, MANY, Scene, scene
+
+TASK = IN_REDIS[0]
+
+
+@pytest.fixture
+def service() -> Iterator[Scene]:
+    with scene(MANY) as made:
+        yield made
+
+
+def tab_to(page: Page, selector: str) -> None:
+    """Press Tab until what is selected has the focus."""
+    for _ in range(120):
+        if page.evaluate("selector => document.activeElement.matches(selector)", selector):
+            return
+        page.keyboard.press("Tab")
+    raise AssertionError(f"Tab does not lead to {selector} on {page.url}")
+
+
+def enter(page: Page, selector: str) -> None:
+    """Press Enter on a button, and wait for the page that follows."""
+    tab_to(page, selector)
+    with page.expect_navigation():
+        page.keyboard.press("Enter")
+
+
+def is_paused(service: Scene) -> bool:
+    return service.door.world.service.registry.tasks.task(TASK).state == "paused"  # type: ignore[union-attr]
+
+
+def look_for_violations(tab: Opened) -> None:
+    assert not violations(tab.page)
+    assert not tab.complaints
+
+
+def test_task_is_paused_by_keyboard_alone(chromium: Browser, service: Scene) -> None:
+    with opened(chromium, service, signed_in=False) as tab:
+        page = tab.page
+        tab.go("/")
+        tab_to(page, "input[name=key]")
+        page.keyboard.type(service.key)
+        enter(page, "input[name=key]")
+        assert page.url == f"{service.address}/"
+        page.keyboard.press("g")
+        with page.expect_navigation():
+            page.keyboard.press("t")
+        assert page.url == f"{service.address}/tasks"
+        page.keyboard.press("/")
+        page.keyboard.type(TASK)
+        with page.expect_navigation():
+            page.keyboard.press("Enter")
+        page.keyboard.press("j")
+        with page.expect_navigation():
+            page.keyboard.press("Enter")
+        assert page.url == f"{service.address}/tasks/{TASK}"
+        enter(page, "button[name=do][value=pause]")
+        look_for_violations(tab)
+        assert "Pause" in page.inner_text("h1")
+        assert not is_paused(service), "a preview changes nothing"
+        enter(page, "main button[name=confirm], main form:has([name=confirm]) button")
+        look_for_violations(tab)
+        service.door.world.service.fold()
+        assert is_paused(service)
+
+
+def test_task_is_paused_without_script(chromium: Browser, service: Scene) -> None:
+    with opened(chromium, service, signed_in=False, java_script_enabled=False) as tab:
+        page = tab.page
+        tab.go(f"/tasks/{TASK}")
+        page.get_by_label("Key").fill(service.key)
+        page.get_by_role("button", name="Sign in").click()
+        page.wait_for_url(f"**/tasks/{TASK}")
+        page.locator("button[name=do][value=pause]").first.click()
+        assert not is_paused(service)
+        page.locator("main button[name=confirm], main form:has([name=confirm]) button").first.click()
+        page.wait_for_load_state()
+        service.door.world.service.fold()
+        assert is_paused(service)
+
+
+def test_help_and_search_have_keys(chromium: Browser, service: Scene) -> None:
+    with opened(chromium, service) as tab:
+        tab.go("/")
+        tab.page.keyboard.press("?")
+        assert tab.page.locator("dialog[open]").count() == 1
+        look_for_violations(tab)
+        tab.page.keyboard.press("Escape")
+        for key, path in (("o", "/"), ("l", "/limits"), ("w", "/workers"), ("d", "/dead-letters"), ("u", "/audit")):
+            tab.page.keyboard.press("g")
+            with tab.page.expect_navigation():
+                tab.page.keyboard.press(key)
+            assert tab.page.url == service.address + path

@@ -1,0 +1,108 @@
+"""Every page in every state: it can be read by everyone, and says what is so."""
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from playwright.sync_api import Browser
+
+from tests.browser.accessible import violations
+from tests.browser.conftest import Opened, opened
+from tests.browser.scene import IN_REDIS, MANY, Scene, scene
+from web.console.pages import PAGES
+
+LOOKS = {
+    "light": {"color_scheme": "light", "viewport": {"width": 1280, "height": 900}},
+    "dark": {"color_scheme": "dark", "viewport": {"width": 1280, "height": 900}},
+    "phone": {"color_scheme": "light", "viewport": {"width": 390, "height": 844}},
+    "dark-phone": {"color_scheme": "dark", "viewport": {"width": 390, "height": 844}},
+}
+PATHS = [page.path.replace("{id}", IN_REDIS[0]) for page in PAGES]
+GREYED_S = 10.0
+look = pytest.mark.parametrize("look", LOOKS)
+
+
+@pytest.fixture(scope="module")
+def empty() -> Iterator[Scene]:
+    with scene(0) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def full() -> Iterator[Scene]:
+    with scene(MANY) as made:
+        yield made
+
+
+def looked_at(tab: Opened, paths: list[str], check: Callable[[str, str], None]) -> None:
+    """Hold pages to what must be so of all; check: gets the path and the text of the page."""
+    wrong: list[str] = []
+    for path in paths:
+        status = tab.go(path)
+        assert status == 200, f"{path}: {status}"
+        assert tab.page.locator("h1").count() == 1, path
+        width = tab.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        wrong += [f"{path}: wider than the window by {width}"] if width > 0 else []
+        wrong += violations(tab.page)
+        check(path, tab.page.inner_text("main"))
+    assert not wrong, "\n".join(wrong)
+    assert not tab.complaints
+    assert not [address for address in tab.asked if not address.startswith(tab.address)]
+
+
+@look
+def test_empty_service_says_what_would_be_there(chromium: Browser, empty: Scene, look: str) -> None:
+    with opened(chromium, empty, **LOOKS[look]) as tab:
+        looked_at(tab, [path for path in PATHS if IN_REDIS[0] not in path], lambda path, text: None)
+
+
+@look
+def test_pages_of_many_tasks_have_fifty_rows(chromium: Browser, full: Scene, look: str) -> None:
+    with opened(chromium, full, **LOOKS[look]) as tab:
+        looked_at(tab, PATHS, lambda path, text: None)
+        tab.go("/tasks")
+        assert tab.page.locator("main tbody tr").count() == 50
+        assert f"{MANY:,}" in tab.page.inner_text("main")
+
+
+@look
+def test_pages_before_all_tasks_were_read_say_so(chromium: Browser, look: str) -> None:
+    with scene(1_000) as loading, opened(chromium, loading, **LOOKS[look]) as tab:
+        loading.load(420, 1_000)
+        looked_at(tab, PATHS, lambda path, text: None)
+        for path in ("/", "/tasks"):
+            tab.go(path)
+            assert "420 of 1,000" in tab.page.inner_text("main"), path
+
+
+@look
+def test_pages_without_redis_keep_their_figures_and_say_their_age(chromium: Browser, look: str) -> None:
+    with scene(1_000) as lost, opened(chromium, lost, **LOOKS[look]) as tab:
+        for path in PATHS:
+            tab.go(path)
+        lost.lose_redis()
+        time.sleep(1.5)  # pages are not read again within a second
+
+        def check(path: str, text: str) -> None:
+            if path != "/tasks":
+                assert "old" in text, path
+                assert tab.page.locator("main.stale").count() == 1, path
+
+        looked_at(tab, PATHS, check)
+
+
+@look
+def test_pages_of_which_nothing_is_known_are_not_blank(chromium: Browser, look: str) -> None:
+    with scene(10) as lost, opened(chromium, lost, **LOOKS[look]) as tab:
+        lost.lose_redis()
+        looked_at(tab, PATHS, lambda path, text: None)
+
+
+@look
+def test_pages_beside_the_menu_can_be_read_too(chromium: Browser, full: Scene, look: str) -> None:
+    with opened(chromium, full, **LOOKS[look]) as tab:
+        wrong: list[str] = []
+        for path, status in (("/sign-in", 200), ("/nowhere", 404), ("/tasks?sort=nonsense", 422)):
+            assert tab.go(path) == status, path
+            wrong += violations(tab.page)
+        assert not wrong, "\n".join(wrong)

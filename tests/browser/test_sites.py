@@ -1,0 +1,99 @@
+"""The console beside other sites, and over time: no other host, no other site's orders, no growth."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from playwright.sync_api import Browser
+
+from tests.browser.conftest import opened
+from tests.browser.scene import IN_REDIS, MANY, Scene, scene
+
+TASK = IN_REDIS[0]
+LIVE_MS = 15_000
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[Scene]:
+    with scene(MANY) as made:
+        yield made
+
+
+@contextmanager
+def site(page: str) -> Iterator[int]:
+    """Serve one page at every address of another port of this host; yield the port."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(page.encode())
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield server.server_address[1]
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_form_of_another_origin_changes_nothing(chromium: Browser, service: Scene, host: str) -> None:
+    """Another port of the same host is sent the cookie: only its origin tells them apart."""
+    fields = "".join(
+        f'<input name="{name}" value="{value}">' for name, value in (("do", "cancel"), ("confirm", "1"), ("typed", "1"))
+    )
+    action = f"{service.address}/tasks/{TASK}/change"
+    evil = f'<form method="post" action="{action}">{fields}<button>Win a prize</button></form>'
+    with site(evil) as port, opened(chromium, service) as tab:
+        tab.page.goto(f"http://{host}:{port}/")
+        with tab.page.expect_response(action) as answered:
+            tab.page.get_by_role("button").click()
+        assert answered.value.status in (401, 403)
+        sent = tab.page.evaluate(
+            "async ([to, body]) => { try { return (await fetch(to, {method: 'POST', body, mode: 'no-cors',"
+            " credentials: 'include'})).type } catch { return 'refused' } }",
+            [action, "do=cancel&confirm=1"],
+        )
+        assert sent in ("opaque", "refused", "basic")
+    service.door.world.service.fold()
+    task = service.door.world.service.registry.tasks.task(TASK)
+    assert task is not None
+    assert task.state == "running"
+
+
+def test_console_is_shown_in_no_frame(chromium: Browser, service: Scene) -> None:
+    with site(f'<iframe src="{service.address}/"></iframe>') as port, opened(chromium, service) as tab:
+        tab.page.goto(f"http://127.0.0.1:{port}/")
+        assert all("Overview" not in frame.content() for frame in tab.page.frames[1:])
+
+
+@pytest.mark.parametrize("path", ["/", "/tasks", f"/tasks/{TASK}"])
+def test_live_page_asks_no_other_host_and_does_not_grow(chromium: Browser, service: Scene, path: str) -> None:
+    with opened(chromium, service) as tab:
+        tab.go(path)
+        tab.page.wait_for_timeout(3_000)
+        session = tab.page.context.new_cdp_session(tab.page)
+        session.send("Performance.enable")
+
+        def measured() -> tuple[int, float]:
+            session.send("HeapProfiler.collectGarbage")
+            figures = {each["name"]: each["value"] for each in session.send("Performance.getMetrics")["metrics"]}
+            return int(figures["Nodes"]), figures["TaskDuration"]
+
+        nodes, began_s = measured()
+        tab.page.wait_for_timeout(LIVE_MS)
+        after, ended_s = measured()
+        assert sum(address == service.address + path for address in tab.asked) > 4, "it is live"
+        assert after <= nodes * 1.05 + 50
+        assert (ended_s - began_s) * 1000 < 0.05 * LIVE_MS
+        assert not tab.complaints
+        assert not [address for address in tab.asked if not address.startswith(service.address)]
