@@ -2,6 +2,9 @@
 
 import secrets
 import signal
+import subprocess
+import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -9,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import click
+from rich.console import Console
 
 from dispatcher.model.errors import InvalidInput
 from fairlane.cli.base.progress import steps
@@ -53,7 +57,8 @@ def demo(ctx: click.Context, tasks: Path | None, capacity: int) -> int:
         with provisioned(own), DemoClient.connect(own) as client:
             demo = Demo(client=client, workers=workers, capacity=capacity, console=console_of())
             try:
-                handles = demo.run(jobs)
+                with served_console(workers.environment, workers.logs / "console.log", demo.console):
+                    handles = demo.run(jobs)
                 result = DemoResult(
                     tasks=client.tasks()[::-1],
                     accepted={handle.id: handle.result.accepted for handle in handles if handle.result},
@@ -66,6 +71,31 @@ def demo(ctx: click.Context, tasks: Path | None, capacity: int) -> int:
                 return 1 if result.failures() else 0
             finally:
                 workers.stop(LEAVE_S)
+
+
+@contextmanager
+def served_console(environment: dict[str, str], log: Path, screen: Console) -> Iterator[None]:
+    """Serve the web console for the time of the block, and print the link to it once it is there."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "fairlane", "api", "--port", "0", "--metrics-port", "-1"]
+    with (
+        log.open("ab") as errors,
+        subprocess.Popen(
+            command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True
+        ) as api,
+    ):
+
+        def show_link() -> None:
+            for line in api.stdout or ():
+                screen.print(line.strip(), markup=False, highlight=False, soft_wrap=True)
+
+        reader = threading.Thread(target=show_link, name="console", daemon=True)
+        reader.start()
+        try:
+            yield
+        finally:
+            api.kill()
+            reader.join()
 
 
 def read_jobs(tasks: Path | None) -> list[TaskEntry]:

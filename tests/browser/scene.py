@@ -113,7 +113,9 @@ def scene(tasks: int, **settings: object) -> Iterator[Scene]:
     for index in range(len(live), tasks):
         like = some[index % len(some)]
         name = f"{APPS[index % 5]}-{index:06}"
-        live[name] = replace(like, id=name, app=APPS[index % 5], tier=TIERS[index % 3], created_ms=like.created_ms - index)
+        live[name] = replace(
+            like, id=name, app=APPS[index % 5], tier=TIERS[index % 3], created_ms=like.created_ms - index
+        )
     board.hold(live, len(live))
     world.book.follow()
     world.book.start()
@@ -171,7 +173,10 @@ def _send(world: DeskWorld) -> None:
 def _work(world: DeskWorld) -> None:
     now_ms = world.service.clock.wall_ms()
     for number in (1, 2, 3):
-        tiers = {tier: TierStats(granted=10**6, sent=10**6, rate=rate) for tier, rate in zip(TIERS, (2e3, 1e3, 4e2), strict=True)}
+        tiers = {
+            tier: TierStats(granted=10**6, sent=10**6, rate=rate)
+            for tier, rate in zip(TIERS, (2e3, 1e3, 4e2), strict=True)
+        }
         world.connection.workers.beat(
             WorkerBeat(
                 id=f"worker-{number}", host=f"push-{number}", pid=4_000 + number, state="serving", lanes=12,

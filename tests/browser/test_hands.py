@@ -7,14 +7,16 @@ from playwright.sync_api import Browser, Page
 
 from tests.browser.accessible import violations
 from tests.browser.conftest import Opened, opened
-from tests.browser.scene import IN_REDIS, MANY, Scene, scene
+from tests.browser.scene import IN_REDIS, Scene, scene
 
 TASK = IN_REDIS[0]
+LIVE = 500
+"""Tasks: a forecast for 100,000 takes its time."""
 
 
 @pytest.fixture
 def service() -> Iterator[Scene]:
-    with scene(MANY) as made:
+    with scene(LIVE) as made:
         yield made
 
 

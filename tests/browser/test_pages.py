@@ -34,7 +34,7 @@ def full() -> Iterator[Scene]:
         yield made
 
 
-def looked_at(tab: Opened, paths: list[str], check: Callable[[str, str], None]) -> None:
+def looked_at(tab: Opened, paths: list[str], check: Callable[[str, str], None] = lambda _, __: None) -> None:
     """Hold pages to what must be so of all; check: gets the path and the text of the page."""
     wrong: list[str] = []
     for path in paths:
@@ -53,13 +53,13 @@ def looked_at(tab: Opened, paths: list[str], check: Callable[[str, str], None]) 
 @look
 def test_empty_service_says_what_would_be_there(chromium: Browser, empty: Scene, look: str) -> None:
     with opened(chromium, empty, **LOOKS[look]) as tab:
-        looked_at(tab, [path for path in PATHS if IN_REDIS[0] not in path], lambda path, text: None)
+        looked_at(tab, [path for path in PATHS if IN_REDIS[0] not in path])
 
 
 @look
 def test_pages_of_many_tasks_have_fifty_rows(chromium: Browser, full: Scene, look: str) -> None:
     with opened(chromium, full, **LOOKS[look]) as tab:
-        looked_at(tab, PATHS, lambda path, text: None)
+        looked_at(tab, PATHS)
         tab.go("/tasks")
         assert tab.page.locator("main tbody tr").count() == 50
         assert f"{MANY:,}" in tab.page.inner_text("main")
@@ -69,7 +69,7 @@ def test_pages_of_many_tasks_have_fifty_rows(chromium: Browser, full: Scene, loo
 def test_pages_before_all_tasks_were_read_say_so(chromium: Browser, look: str) -> None:
     with scene(1_000) as loading, opened(chromium, loading, **LOOKS[look]) as tab:
         loading.load(420, 1_000)
-        looked_at(tab, PATHS, lambda path, text: None)
+        looked_at(tab, PATHS)
         for path in ("/", "/tasks"):
             tab.go(path)
             assert "420 of 1,000" in tab.page.inner_text("main"), path
@@ -95,7 +95,7 @@ def test_pages_without_redis_keep_their_figures_and_say_their_age(chromium: Brow
 def test_pages_of_which_nothing_is_known_are_not_blank(chromium: Browser, look: str) -> None:
     with scene(10) as lost, opened(chromium, lost, **LOOKS[look]) as tab:
         lost.lose_redis()
-        looked_at(tab, PATHS, lambda path, text: None)
+        looked_at(tab, PATHS)
 
 
 @look

@@ -82,6 +82,7 @@ def test_live_page_asks_no_other_host_and_does_not_grow(chromium: Browser, servi
         tab.go(path)
         tab.page.wait_for_timeout(3_000)
         session = tab.page.context.new_cdp_session(tab.page)
+        session.send("Performance.setTimeDomain", {"timeDomain": "threadTicks"})
         session.send("Performance.enable")
 
         def measured() -> tuple[int, float]:
