@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser
@@ -11,7 +12,7 @@ from tests.browser.conftest import Opened, opened
 from tests.browser.scene import IN_REDIS, MANY, Scene, scene
 from web.console.pages import PAGES
 
-LOOKS = {
+LOOKS: dict[str, dict[str, Any]] = {
     "light": {"color_scheme": "light", "viewport": {"width": 1280, "height": 900}},
     "dark": {"color_scheme": "dark", "viewport": {"width": 1280, "height": 900}},
     "phone": {"color_scheme": "light", "viewport": {"width": 390, "height": 844}},
@@ -84,7 +85,7 @@ def test_pages_without_redis_keep_their_figures_and_say_their_age(chromium: Brow
         time.sleep(1.5)  # pages are not read again within a second
 
         def check(path: str, text: str) -> None:
-            if path != "/tasks":
+            if path not in ("/tasks", "/dead-letters"):  # whose rows are the board's, and Pulsar's
                 assert "old" in text, path
                 assert tab.page.locator("main.stale").count() == 1, path
 
