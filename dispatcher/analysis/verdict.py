@@ -1,5 +1,6 @@
 """A sentence on the whole service: is it healthy, what limits the rate, who is last and why, when is all done?"""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -67,7 +68,9 @@ class Verdict(NamedTuple):
 def verdict(scene: Scene) -> Verdict:
     """Return the verdict on a service, or on the tasks of one app."""
     concerns = sorted(_concerns(scene), key=lambda concern: concern.level)
-    headline = _HEADLINES.get(scene.limited_by, "Sending") if scene.waiting else "Nothing waits"
+    headline = _HEADLINES.get(scene.limited_by, "Sending" if scene.last else "Waiting")
+    if not scene.waiting:
+        headline = "Nothing waits"
     if scene.waiting and scene.settings and not scene.serving:
         headline = "Nothing is sent"
     if concerns:
@@ -91,11 +94,13 @@ def _sentence(scene: Scene) -> tuple[str, str, str]:
 
 
 def _concerns(scene: Scene) -> Iterator[Concern]:
-    for task, cause, text in scene.endless:
-        if cause not in _SAID_OF_ALL or scene.settings is None:
-            runbook = "" if text else "stuck-task"
-            text = text or "no pause, cap or missing worker explains it"
-            yield Concern("warn", f"{task.id} has no end in sight", f"{text}.", f"/tasks/{task.id}", runbook)
+    texts = Counter(text for _, cause, text in scene.endless if cause not in _SAID_OF_ALL or scene.settings is None)
+    first = {text: task.id for task, _, text in reversed(scene.endless)}
+    for text, tasks in texts.items():
+        title = f"{first[text]} {'and others have' if tasks > 1 else 'has'} no end in sight"
+        because = text or "no pause, cap or missing worker explains it"
+        page = "/tasks?sort=-eta" if tasks > 1 else f"/tasks/{first[text]}"
+        yield Concern("warn", title, f"{because}.", page, "" if text else "stuck-task")
     if scene.settings is not None:
         yield from _of_workers(scene)
         yield from _of_settings(scene, scene.settings)

@@ -87,6 +87,12 @@ def test_task_that_nothing_explains_has_the_runbook_of_stuck_tasks() -> None:
     assert (concern.runbook, concern.page) == ("stuck-task", "/tasks/news")
 
 
+def test_tasks_with_one_cause_are_one_concern() -> None:
+    held = [Held(task(id_), "paused", "it is paused") for id_ in ("news", "sale")]
+    [concern] = verdict(scene(endless=held)).concerns
+    assert (concern.title, concern.page) == ("news and others have no end in sight", "/tasks?sort=-eta")
+
+
 def test_service_without_a_worker_is_bad_if_something_waits() -> None:
     found = verdict(scene(serving=0, beats=[], last=None, limited_by="workers"))
     assert (found.state, found.headline) == ("bad", "Nothing is sent, with 1 thing to look at")

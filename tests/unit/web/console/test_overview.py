@@ -3,6 +3,7 @@
 import pytest
 
 from dispatcher.model.tier import TIERS
+from producers.desk.board.board import Age
 from tests.unit.dispatch.desk.desk_world import DeskWorld
 from tests.unit.web.console.browser import browsing
 
@@ -47,6 +48,26 @@ async def test_overview_counts_tasks_of_each_state(shown: DeskWorld) -> None:
     async with browsing(shown) as browser:
         page = await browser.get("/")
     assert "2 running, 1 scheduled" in page.text
+
+
+async def test_overview_shows_no_figures_before_all_tasks_are_read(shown: DeskWorld) -> None:
+    shown.board.age = lambda app="": Age(0, 1.0, complete=False, read=42_000, total=100_000)  # type: ignore[method-assign]
+    async with browsing(shown) as browser:
+        page = await browser.get("/")
+    assert "42,000 of 100,000 tasks read" in page.text
+    assert "targets wait" not in page.text
+    assert "Waiting" not in page.text
+
+
+async def test_last_overview_stays_while_redis_is_gone(shown: DeskWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("web.console.shown.FRESH_S", 0.0)
+    async with browsing(shown) as browser:
+        await browser.get("/")
+        shown.service.redis.gone = True
+        page = await browser.get("/")
+    assert 'class="stale"' in page.html
+    assert "These figures are" in page.text
+    assert "sale" in page.text
 
 
 async def test_key_of_one_app_sees_its_own_tasks_and_no_figures_of_the_service(shown: DeskWorld) -> None:
