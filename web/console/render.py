@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
+from jinja2.runtime import Context
 
 from dispatcher.model.values import NOTHING, count, duration, moment, percent
 from fairlane import __version__
@@ -24,7 +25,8 @@ def _soon(seconds: float | None) -> str:
     return NOTHING if seconds is None else f"in {duration(seconds)}"
 
 
-def _clock(seconds: float | None) -> str:
+@pass_context  # else that of a constant would be computed once
+def _clock(_: Context, seconds: float | None) -> str:
     """Return the time of day, in UTC, in so many seconds."""
     return NOTHING if seconds is None else time.strftime("%H:%M:%S", time.gmtime(time.time() + seconds))
 

@@ -6,6 +6,7 @@ import pytest
 
 from dispatcher.access.principal import Scope
 from dispatcher.model.task import PushTask
+from tests.records import target_record
 from tests.unit.dispatch.desk.desk_world import DeskWorld
 from tests.unit.web.console.browser import Browser, browsing
 from tests.unit.web.console.test_tasks import show, token
@@ -97,9 +98,17 @@ async def test_what_the_policy_forbids_is_not_offered(world: DeskWorld) -> None:
         assert "Twice the weight" not in page.text
 
 
-async def test_reasons_of_failures_are_read_when_they_are_asked_for(world: DeskWorld) -> None:
+async def test_reasons_of_failures_are_read_when_they_are_asked_for(
+    world: DeskWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = [target_record(f"t{number}", task="sale", reason="HTTP 503 <b>") for number in range(3)]
+    monkeypatch.setattr(world.connection, "failures", lambda _: iter(failed))
     async with browsing(world) as browser:
-        assert "Reason Outcome Targets" in (await browser.get("/tasks/sale?failures=1")).text
+        assert "HTTP 503" not in (await browser.get("/tasks/sale")).text
+        page = await browser.get("/tasks/sale?failures=1")
+        assert "HTTP 503 <b> failed 3 " in page.text
+        assert "data-live" not in page.html
+        assert "HTTP 503 <b>,3," in (await browser.get("/tasks/sale?failures=1&format=csv")).html
 
 
 async def test_ended_task_has_an_outcome_and_no_actions(world: DeskWorld) -> None:

@@ -70,6 +70,14 @@ async def test_stuck_task_has_the_word_for_it(world: DeskWorld) -> None:
         assert " stuck " in (await browser.get("/tasks?state=running&sort=-eta&q=sale")).text
 
 
+async def test_time_below_the_page_goes_on(world: DeskWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with browsing(world) as browser:
+        for seconds, shown in ((0.0, "00:00:00 UTC"), (3_661.0, "01:01:01 UTC")):
+            monkeypatch.setattr("web.console.render.time.time", lambda: seconds)  # noqa: B023
+            assert shown in (await browser.get("/tasks")).text
+            monkeypatch.undo()
+
+
 async def test_pages_follow_each_other_until_every_task_was_shown(world: DeskWorld) -> None:
     for number in range(60):
         world.submit(f"more-{number}", targets=["a"])
