@@ -42,7 +42,7 @@ def environment() -> Environment:
         "count": count, "duration": duration, "moment": _moment, "percent": percent, "ago": _ago, "soon": _soon,
         "clock": _clock,
     }  # fmt: skip
-    found.globals |= {"version": __version__}
+    found.globals |= {"version": __version__, "clock": _clock}
     return found
 
 

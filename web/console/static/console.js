@@ -42,7 +42,10 @@
     isAsking = true;
     try {
       const answer = await fetch(location.href, { headers: { "X-Part": "main" } });
-      if (answer.status === 401) return setLive(false);
+      if (answer.status === 401) {
+        byId("live").lastChild.data = "Signed out";
+        return setLive(false);
+      }
       if (!answer.ok) throw new Error(answer.status);
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
       if (isLive && !isEdited()) morph(fresh);
