@@ -54,6 +54,7 @@ async def test_page_says_how_far_why_and_the_same_as_commands(world: DeskWorld) 
         page = await browser.get("/tasks/sale")
         assert "Waiting 50" in page.text
         assert "Now: no worker is running" in page.text
+        assert '<a class="link" href="/workers">' in page.html
         assert "curl -sS -H @operator.key $API/v1/tasks/sale fairlane" not in page.text
         assert "curl -sS -H @operator.key $API/v1/tasks/sale" in page.text
         assert "fairlane task show sale" in page.text
@@ -72,11 +73,11 @@ async def test_message_is_shown_in_each_language_and_loads_no_picture(world: Des
 async def test_changes_that_would_help_are_shown_with_whom_they_delay(world: DeskWorld) -> None:
     async with browsing(world) as browser:
         page = await browser.get("/tasks/sale")
-        assert "No cap done at the same time" in page.text
+        assert "Alone this would not help: no cap." in page.text
         assert "Tier high done" in page.text
         assert "sooner" in page.text
         assert "digest" in page.text
-        assert '<input type="hidden" name="cap" value="none">' in page.html
+        assert '<input type="hidden" name="tier" value="high">' in page.html
 
 
 async def test_key_of_an_app_gets_what_would_help_when_it_asks(world: DeskWorld) -> None:
@@ -93,8 +94,8 @@ async def test_what_the_policy_forbids_is_not_offered(world: DeskWorld) -> None:
     world.allow("shop", tier="medium", weight=1.0)
     async with browsing(world, token(world)) as browser:
         page = await browser.get("/tasks/~sale?if=1")
-        assert "No cap" in page.text
-        assert "Tier high done" not in page.text
+        assert "Alone this would not help: no cap." in page.text
+        assert "Tier high" not in page.text
         assert "Twice the weight" not in page.text
 
 
