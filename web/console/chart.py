@@ -1,8 +1,9 @@
 """The chart of the overview: what was sent by tier, and the forecast."""
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 from math import inf, isfinite
+from statistics import fmean
 
 from markupsafe import Markup
 
@@ -14,7 +15,9 @@ from fairlane.pages.picture import ROOM, Band, PlotArea, document, time_ticks
 
 SPAN_MS = 1_800_000
 """The chart shows this time back and ahead."""
-_GAP_MS = 35_000
+_MEAN_MS = 30_000
+"""Rows of such a time are drawn as one, their mean: an update of the page is a few kB."""
+_GAP_MS = 2.5 * _MEAN_MS
 """Between rows further apart nothing is known."""
 _FLAGS, _FLAG_PX = 6, 15
 Row = tuple[float, Sequence[float]]
@@ -23,7 +26,7 @@ Row = tuple[float, Sequence[float]]
 
 def chart(past: Sequence[Row], steps: Steps, now_ms: int, capacity: int, ending: Sequence[TaskView]) -> Markup:
     """Return the chart. ending: the tasks that end last."""
-    ahead = list(_ahead(steps, now_ms))
+    past, ahead = [*_means(past), *past[-1:]], list(_ahead(steps, now_ms))
     highest = max([sum(rates) for _, rates in (*past, *ahead)], default=0.0)
     capacity = capacity if capacity <= 3 * highest else 0
     flags = sorted((task for task in ending if (task.eta_s or 0) * 1000 < SPAN_MS), key=lambda task: task.eta_s or 0)
@@ -46,6 +49,12 @@ def chart(past: Sequence[Row], steps: Steps, now_ms: int, capacity: int, ending:
 
 def _bands(rows: Sequence[Row]) -> list[Band]:
     return [Band(str(tier), index, [rates[index] for _, rates in rows]) for index, tier in enumerate(TIERS)]
+
+
+def _means(rows: Sequence[Row]) -> Iterator[Row]:
+    for _, some in groupby(rows, key=lambda row: row[0] // _MEAN_MS):
+        times, rates = zip(*some, strict=True)
+        yield fmean(times), [fmean(of_tier) for of_tier in zip(*rates, strict=True)]
 
 
 def _runs(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:

@@ -49,8 +49,8 @@ def read(visit: Visit) -> dict[str, Any]:
     paused = board.tasks({"state": "paused"}, str(_LAST_FIRST), SHOWN, None).tasks
     ending = board.tasks({"state": "running"}, str(_LAST_FIRST), SHOWN, _LAST_FIRST.cursor((inf, ""))).tasks
     stuck = [task for task in (*listed.tasks, *paused) if task.eta_s is None and task.targets.pending]
-    last = _held(visit, ending)
-    endless = _held(visit, stuck[: STUCK if last else SHOWN])
+    endless = _held(visit, stuck[: STUCK if ending else SHOWN])
+    last = _held(visit, ending[: SHOWN - len(endless)])
     scene = Scene(
         now_ms=now_ms,
         waiting=sum(group.pending for group in groups if group.state != "scheduled"),
@@ -63,7 +63,7 @@ def read(visit: Visit) -> dict[str, Any]:
         service = _service(visit, groups, [held.task for held, _ in last], now_ms)
         scene = scene._replace(**service["scene"], tasks_of=listed.counts["app"])
     settled = sum(group.settled for group in groups)
-    shown = [*endless, *last][:SHOWN]
+    shown = [*endless, *last]
     return {
         "verdict": verdict(scene),
         "age": listed.age,

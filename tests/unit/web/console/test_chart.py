@@ -23,6 +23,12 @@ def test_chart_leaves_a_gap_where_nothing_was_kept() -> None:
     assert len(opacities(chart([(NOW_MS - 600_000, row), *whole], (), NOW_MS, 0, []))) == 2
 
 
+def test_chart_draws_one_point_for_half_a_minute() -> None:
+    rows = [(NOW_MS - 1_000 * second, (1.0, 0.0, 0.0)) for second in range(600, 0, -10)]
+    [path] = re.findall(r'class="c0" [^>]*d="([^"]+)"', chart(rows, (), NOW_MS, 0, []))
+    assert path.count("L") + 1 == 2 * 21  # there and back, with the newest row
+
+
 def test_chart_shows_the_forecast_paler_from_now_on() -> None:
     picture = chart([(NOW_MS, (0.0, 0.0, 0.0))], [(-5.0, {"high": 4.0}), (60.0, {})], NOW_MS, 0, [])
     assert opacities(picture) == ["0.75", "0.3"]
