@@ -90,7 +90,8 @@ def _sentence(scene: Scene) -> tuple[str, str, str]:
         return f"{scene.waiting:,} targets wait, and no end is in sight for ", task.id, because
     what = "All that can be sent" if scene.endless else "All that waits"
     now = datetime.fromtimestamp(scene.now_ms / 1000, UTC)
-    return f"{what} is sent by {moment(scene.now_ms + 1000 * (task.eta_s or 0), now)}; ", task.id, f" is last{because}"
+    at = moment(scene.now_ms + 1000 * (task.eta_s or 0), now)
+    return f"{what} is sent by {at} UTC; ", task.id, f" is last{because}"
 
 
 def _concerns(scene: Scene) -> Iterator[Concern]:

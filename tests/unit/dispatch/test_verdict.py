@@ -55,12 +55,12 @@ def test_verdict_says_when_all_is_done_and_who_is_last_and_why() -> None:
     found = verdict(scene(last=cap))
     assert (found.state, found.headline, found.concerns) == ("ok", "Sending at full capacity", [])
     assert said(scene(last=cap)) == (
-        "All that waits is sent by 08:01:00; sale is last: the cap of app shop holds it back."
+        "All that waits is sent by 08:01:00 UTC; sale is last: the cap of app shop holds it back."
     )
 
 
 def test_verdict_leaves_out_a_cause_that_is_not_known() -> None:
-    assert said(scene()) == "All that waits is sent by 08:01:00; sale is last."
+    assert said(scene()) == "All that waits is sent by 08:01:00 UTC; sale is last."
 
 
 def test_verdict_of_an_idle_service_is_that_nothing_waits() -> None:
@@ -72,7 +72,7 @@ def test_verdict_of_an_idle_service_is_that_nothing_waits() -> None:
 
 def test_verdict_names_a_task_without_an_end_beside_the_last_one() -> None:
     stuck = scene(endless=[Held(task("news"), "paused", "it is paused")])
-    assert said(stuck).startswith("All that can be sent is sent by 08:01:00; ")
+    assert said(stuck).startswith("All that can be sent is sent by 08:01:00 UTC; ")
     assert titles(stuck) == [("warn", "news has no end in sight")]
     assert verdict(stuck).headline == "Sending at full capacity, with 1 thing to look at"
 
