@@ -10,10 +10,12 @@ full capacity.
 """
 
 import heapq
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
+from operator import itemgetter
 from typing import NamedTuple
 
 from dispatcher.analysis.rates import EPSILON, ForecastTask, Shares, TaskKind, rates_of
@@ -48,26 +50,24 @@ class _Queue:
     level: float = 0.0
     """Targets sent per unit of weight."""
     ends: list[tuple[float, str, int]] = field(default_factory=list)
-
-    def add(self, job: ForecastTask) -> None:
-        heapq.heappush(self.ends, (self.level + job.pending / job.weight, job.id, job.weight))
-        self.kind.weight += job.weight
+    """Levels at which jobs are done, in order, with their ids and weights."""
 
     def end_s(self, index: int, rate: float) -> float:
-        """Return the seconds until the job at a place in its heap is done, if the rate and the weights stay."""
+        """Return the seconds until the job at this place is done, if the rate and the weights stay."""
         return (self.ends[index][0] - self.level) * self.kind.weight / rate if rate < inf else 0.0
 
     def run(self, rate: float, seconds: float) -> list[tuple[str, float]]:
         """Advance the queue. Return the jobs that are done by then, each with the seconds until its end."""
         end = inf if rate == inf else self.level + rate * seconds / self.kind.weight
-        done: list[tuple[str, float, int]] = []
-        while self.ends and self.ends[0][0] <= end * (1 + EPSILON) + EPSILON:
-            end_s = min(seconds, self.end_s(0, rate)) if rate > 0 else seconds
-            _, job, weight = heapq.heappop(self.ends)
-            done.append((job, end_s, weight))
+        count = bisect_right(self.ends, end * (1 + EPSILON) + EPSILON, key=itemgetter(0))
+        done = [
+            (self.ends[index][1], min(seconds, self.end_s(index, rate)) if rate > 0 else seconds)
+            for index in range(count)
+        ]
         self.level = end
-        self.kind.weight -= sum(weight for _, _, weight in done)
-        return [(job, end_s) for job, end_s, _ in done]
+        self.kind.weight -= sum(weight for _, _, weight in self.ends[:count])
+        del self.ends[:count]
+        return done
 
 
 def forecast(jobs: Iterable[ForecastTask], shares: Shares, max_steps: int = MAX_STEPS) -> Forecast:
@@ -100,8 +100,10 @@ def forecast(jobs: Iterable[ForecastTask], shares: Shares, max_steps: int = MAX_
         for job_id, end_s in sharing.run(rates, lasts_s):
             done_s[job_id] = now_s + end_s
         now_s += lasts_s
+        started: list[ForecastTask] = []
         while later and later[0][0] <= now_s * same_start:
-            sharing.add(later.popleft()[1])
+            started.append(later.popleft()[1])
+        sharing.add(started)
     return Forecast(done_s, rates_now, [*steps, (now_s, sharing.by_tier(sharing.rates()))])
 
 
@@ -110,12 +112,24 @@ class _Sharing:
 
     def __init__(self, shares: Shares, jobs: Iterable[ForecastTask]) -> None:
         self._shares = shares
+        self._pools: dict[tuple[str, str], tuple[str, ...]] = {}
         self.queues: dict[tuple[str, str, str, str, int], _Queue] = {}
-        for job in jobs:
-            self.add(job)
+        self.add(jobs)
 
-    def add(self, job: ForecastTask) -> None:
-        pools = self._shares.pools_of(job)
+    def add(self, jobs: Iterable[ForecastTask]) -> None:
+        longer: dict[int, _Queue] = {}
+        for job in jobs:
+            queue = self._queue(job)
+            queue.ends.append((queue.level + job.pending / job.weight, job.id, job.weight))
+            queue.kind.weight += job.weight
+            longer[id(queue)] = queue
+        for queue in longer.values():
+            queue.ends.sort()
+
+    def _queue(self, job: ForecastTask) -> _Queue:
+        pools = self._pools.get((job.app, job.channel))
+        if pools is None:
+            pools = self._pools[job.app, job.channel] = self._shares.pools_of(job)
         per_request = 1 if self._shares.request_caps.isdisjoint(pools) else job.per_request
         key = (job.tier, job.app, job.channel, job.id if job.cap else "", per_request)
         if key not in self.queues:
@@ -129,7 +143,7 @@ class _Sharing:
                     per_request=per_request,
                 )
             )
-        self.queues[key].add(job)
+        return self.queues[key]
 
     def rates(self) -> list[float]:
         return rates_of([queue.kind for queue in self.queues.values()], self._shares)
@@ -151,16 +165,14 @@ class _Sharing:
         queues = list(zip(self.queues.values(), rates, strict=True))
         soonest = [(queue.end_s(0, rate), number, 0) for number, (queue, rate) in enumerate(queues) if rate > 0]
         heapq.heapify(soonest)
-        done, seconds = [0] * len(queues), inf
+        seconds = inf
         while soonest:
             seconds, number, index = heapq.heappop(soonest)
             (queue, rate), jobs = queues[number], jobs - 1
-            done[number] += 1
-            if jobs <= 0 or (2 * done[number] >= len(queue.ends) and queue.kind.limit == inf):
+            if jobs <= 0 or (2 * (index + 1) >= len(queue.ends) and queue.kind.limit == inf):
                 break
-            for child in (2 * index + 1, 2 * index + 2):  # a queue is a heap: no job is done before its parent
-                if child < len(queue.ends):
-                    heapq.heappush(soonest, (queue.end_s(child, rate), number, child))
+            if index + 1 < len(queue.ends):
+                heapq.heappush(soonest, (queue.end_s(index + 1, rate), number, index + 1))
         return seconds
 
     def run(self, rates: Sequence[float], seconds: float) -> list[tuple[str, float]]:

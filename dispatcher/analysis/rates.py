@@ -73,6 +73,8 @@ class Shares:
 
     def stops(self, job: ForecastTask) -> bool:
         """Return whether a pause of its channel, or of its app on the channel, stops a task."""
+        if not (self.paused or self.paused_flows):
+            return False
         return job.channel in self.paused or flow_name(job.channel, job.app) in self.paused_flows
 
 
