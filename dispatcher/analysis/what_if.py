@@ -1,6 +1,7 @@
 """Forecasts the effect of a change on the present tasks: when each finishes, before and after."""
 
 import math
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from dispatcher.analysis.situation import Situation
@@ -36,9 +37,9 @@ class FinishChange(NamedTuple):
         return self.eta_after_s - self.eta_s
 
 
-def effects(before: Situation, after: Situation) -> list[FinishChange]:
-    """Return the tasks whose finish times change, the most affected first."""
-    was, will = before.done_s(), after.done_s()
+def effects(before: Situation, after: Situation, was: Mapping[str, float | None] | None = None) -> list[FinishChange]:
+    """Return the tasks whose finish times change, the most affected first. was: what `before.done_s` has returned."""
+    was, will = was or before.done_s(), after.done_s()
     changed = [
         FinishChange(
             task=task.id,

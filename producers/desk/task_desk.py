@@ -3,11 +3,13 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from pydantic import JsonValue
 
 from backends.system_clock import SystemClock
+from dispatcher.analysis.situation import Situation
 from dispatcher.analysis.what_if import FinishChange, effects
 from dispatcher.analysis.why import Why
 from dispatcher.model.errors import AudienceMismatch, InvalidInput, NotFound, NotReady, TaskEnded, Unreachable
@@ -196,10 +198,16 @@ class TaskDesk(Acting):
         steps = tuple(replace(step, task=self._shown(step.task)) for step in plan.steps)
         return BulkPreview(Plan(steps, self._reasons(plan.refused)), own, len(own) < len(moved))
 
+    @cached_property
+    def _before(self) -> tuple[Situation, dict[str, float | None]]:
+        """The service, and when its tasks end, as far as this request is concerned."""
+        situation = self._situation()
+        return situation, situation.done_s()
+
     def _moved(self, plan: Plan) -> list[FinishChange]:
-        before = self._situation()
+        before, was = self._before
         after = {step.task.id: step.after for step in plan.changing}
-        return effects(before, before._replace(tasks=[after.get(task.id, task) for task in before.tasks]))
+        return effects(before, before._replace(tasks=[after.get(task.id, task) for task in before.tasks]), was)
 
     def _reasons(self, reasons: Mapping[str, str]) -> dict[str, str]:
         shown = {task: self._ids.shown(task) for task in reasons}
