@@ -1,18 +1,20 @@
 """The console as people meet it: in this process, over a service in memory with no tasks, or with 100,000."""
 
 import asyncio
+import math
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from backends.redis.registry.task_rows import TASK_VIEW
+from dispatcher.model.errors import Unreachable
 from dispatcher.model.pools import Cap
 from dispatcher.model.task import PushTask
-from dispatcher.model.view import TaskView, TierStats, WorkerBeat
+from dispatcher.model.view import TargetCounts, TaskView, TierStats, WorkerBeat
 from fairlane import __version__
 from producers.desk.board.board import Board
 from producers.desk.board.share import Share
@@ -30,6 +32,10 @@ IN_REDIS = ("shop-flash-sale", "news-morning", "chat-mentions", "bank-codes", "s
 """Tasks that have pages: the others are on the board alone."""
 APPS = ("shop", "news", "chat", "bank", "games")
 TIERS = ("high", "medium", "low")
+CHANNELS = ("log", "http")
+WORDS = ("order-shipped", "digest", "back-in-stock", "survey", "tips", "price-drop", "reminder")
+PAUSED = 3
+"""Which of those in Redis is paused."""
 HISTORY_S = 1_800
 
 
@@ -63,7 +69,7 @@ class FullBoard(Board):
         """Show these of all tasks."""
         self._tasks = dict(tasks)
         self._sweep.place, self._sweep.total = len(tasks), total
-        self._etas = {id_: 60.0 + index % 5_000 for index, id_ in enumerate(tasks) if index % 7}
+        self._etas = {id_: task.targets.pending / task.rate for id_, task in tasks.items() if task.rate}
         self._shown = ShownLists(self._clock)
         self._shown.is_stale = True
         is_complete = len(tasks) == total
@@ -103,28 +109,40 @@ def scene(tasks: int, **settings: object) -> Iterator[Scene]:
     board = FullBoard(world.service.view, clock, Share(clock))
     world.board = board  # type: ignore[assignment]  # which the desks take as it is
     if tasks:
+        _work(world)
         _submit(world)
     _pass_time(world, clock, tasks)
     if tasks:
         _send(world)
         _work(world)
+        view = world.service.view
+        view.command("HDEL", view.keys.served, "outages", *(f"gaps:{channel}" for channel in ("", *CHANNELS)))
     live = {task.id: task for task in world.service.registry.tasks.live(TASK_VIEW)}
     some = list(live.values())
     for index in range(len(live), tasks):
-        like = some[index % len(some)]
-        name = f"{APPS[index % 5]}-{index:06}"
-        live[name] = replace(
-            like, id=name, app=APPS[index % 5], tier=TIERS[index % 3], created_ms=like.created_ms - index
-        )
+        made = _like(some[index % len(some)], index, tasks)
+        live[made.id] = made
     board.hold(live, len(live))
     world.book.follow()
     world.book.start()
     door = MemoryDoor(world)
     try:
-        with served(door, **settings) as address:
+        with _beating(world, tasks), served(door, **settings) as address:
             yield Scene(address, door, board, door.key())
     finally:
         world.book.close()
+
+
+def _like(task: TaskView, index: int, tasks: int) -> TaskView:
+    """Return one of many tasks, which lacks a rate if it is paused."""
+    total, app, is_paused = 4_000 * (1 + index * 7 % 23), APPS[index % 5], index % 11 == 0
+    sent = total * (index * 37 % 90) // 100
+    counts = TargetCounts(total=total, sent=sent - sent // 200, failed=sent // 200, pending=total - sent)
+    return replace(
+        task, id=f"{app}-{WORDS[index % len(WORDS)]}-{index:03}", app=app, tier=TIERS[index % 3], targets=counts,
+        rate=0.0 if is_paused else 4_000 / tasks, state="paused" if is_paused else "running", cap=0,
+        created_ms=task.created_ms - index,
+    )  # fmt: skip
 
 
 def _submit(world: DeskWorld) -> None:
@@ -143,9 +161,9 @@ def _pass_time(world: DeskWorld, clock: PassingClock, tasks: int) -> None:
     """Let half an hour go by, with its figures."""
     for step in range(HISTORY_S // 10):
         if tasks:
-            wave = 1 + step % 40 / 40
-            backlog = [round(part * wave * 1_000_000) for part in (0.2, 3, 9)]
-            world.connection.figures.keep([6_000 * wave, 3_000, 1_000 / wave], backlog)
+            wave = math.sin(step / 20)
+            backlog = [round(part * (2 + wave) * 100_000) for part in (2, 9, 20)]
+            world.connection.figures.keep([6_000 + 400 * wave, 3_000 - 600 * wave, 1_000 + 200 * wave], backlog)
         clock.advance(10)
 
 
@@ -153,18 +171,19 @@ def _send(world: DeskWorld) -> None:
     """Give the tasks the figures of tasks that have been sent for a while."""
     view, now_ms = world.service.view, world.service.clock.wall_ms()
     for index, id_ in enumerate(IN_REDIS):
-        total, sent, failed = 2_000_000 * (index + 1), 300_000 * (index + 1), 37 * index
+        total, sent, failed = 3_000_000 * (index + 1), 1_800_000 * (index + 1), 370 * index
         fields = {
             "total": total, "published": total, "sent": sent, "failed": failed, "finals": sent + failed,
-            "rate": 900 * index, "rate_ms": now_ms + 600_000, "first_outcome_ms": now_ms - 900_000,
+            "rate": 0 if index == PAUSED else 1_800 - 400 * index, "rate_ms": now_ms + 600_000,
+            "first_outcome_ms": now_ms - 900_000,
         }  # fmt: skip
         view.command("HSET", view.keys.task(id_), *(text for field in fields.items() for text in field))
     client = world.client
     client.set_capacity(10_000)
     client.change_service(lambda service: service.cap_channel("http", Cap(500)))
     client.change_service(lambda service: service.pause_channel("fcm", paused=True))
-    client.task(IN_REDIS[3]).pause()
-    client.task(IN_REDIS[2]).set_cap(100)
+    client.task(IN_REDIS[PAUSED]).pause()
+    client.task(IN_REDIS[2]).set_cap(1_000)
     client.access.create("shop", ["submit", "read"])
     client.access.set_user("ana@shop.example", ["read", "control"], "shop")
     world.service.fold()
@@ -175,16 +194,35 @@ def _work(world: DeskWorld) -> None:
     for number in (1, 2, 3):
         tiers = {
             tier: TierStats(granted=10**6, sent=10**6, rate=rate)
-            for tier, rate in zip(TIERS, (2e3, 1e3, 4e2), strict=True)
+            for tier, rate in zip(TIERS, (1_960.0, 990.0, 330.0), strict=True)
         }
         world.connection.workers.beat(
             WorkerBeat(
                 id=f"worker-{number}", host=f"push-{number}", pid=4_000 + number, state="serving", lanes=12,
                 started_ms=now_ms - 3_600_000, seen_ms=now_ms, version=__version__, in_flight=900, buffered=4_000,
-                rate=3_400.0, tiers=tiers, metrics_port=9_100 + number, extra={"channels": ["log", "http"]},
+                rate=3_280.0, tiers=tiers, metrics_port=9_100 + number, extra={"channels": list(CHANNELS)},
             ),
             kept_s=3_600,
         )  # fmt: skip
+
+
+@contextmanager
+def _beating(world: DeskWorld, tasks: int) -> Iterator[None]:
+    """Let the workers live on, as far as Redis hears of it."""
+    stop = threading.Event()
+
+    def beat() -> None:
+        while tasks and not stop.wait(1):
+            with suppress(Unreachable):
+                _work(world)
+
+    thread = threading.Thread(target=beat, name="workers", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """Views in memory: the product's own code and scripts over a Redis in this process."""
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,12 +26,15 @@ class LostRedis(MemoryRedis):
     gone = False
     asked = 0
     """The number of commands, including those that were lost."""
+    _one_by_one = threading.RLock()
+    """A server does one command after another, whoever asks."""
 
     def call(self, words: Sequence[bytes]) -> Answer:
-        self.asked += 1
-        if self.gone:
-            raise redis.ConnectionError("cut off")
-        return super().call(words)
+        with self._one_by_one:
+            self.asked += 1
+            if self.gone:
+                raise redis.ConnectionError("cut off")
+            return super().call(words)
 
 
 def view_of(server: MemoryRedis | VirtualClock) -> RedisView:
