@@ -1,4 +1,4 @@
-"""What axe-core finds wrong with a page."""
+"""Look for faults of a page with axe-core."""
 
 from typing import Any
 

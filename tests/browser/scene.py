@@ -84,7 +84,7 @@ class Scene(NamedTuple):
     door: MemoryDoor
     board: FullBoard
     key: str
-    """Of an operator."""
+    """The key of an operator."""
 
     def cookie(self) -> dict[str, str]:
         """Sign in, and return the cookie as playwright takes it."""

@@ -1,4 +1,4 @@
-"""What hands do: a task is paused by keyboard alone, and without script."""
+"""Work by hand: a task is paused by keyboard alone, and without script."""
 
 import re
 from collections.abc import Iterator

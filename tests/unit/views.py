@@ -27,7 +27,7 @@ class LostRedis(MemoryRedis):
     asked = 0
     """The number of commands, including those that were lost."""
     _one_by_one = threading.RLock()
-    """A server does one command after another, whoever asks."""
+    """A server does one command after another, for any number of threads."""
 
     def call(self, words: Sequence[bytes]) -> Answer:
         with self._one_by_one:

@@ -1,4 +1,4 @@
-"""What pages have shown, so that they can be shown, greyed, while the servers behind them do not answer."""
+"""The last figures of pages, so that they can be shown, greyed, while the servers behind them do not answer."""
 
 import threading
 import time
@@ -16,10 +16,10 @@ _KEPT = 200
 
 
 class Shown(NamedTuple):
-    """What a page shows."""
+    """A page as it is to be shown."""
 
     context: Mapping[str, Any] | None
-    """What its template is given; None if nothing is known."""
+    """The context of its template; None if nothing is known."""
     age_s: float = 0.0
     """Seconds since it was read; 0: now."""
     trouble: FairlaneError | None = None

@@ -126,8 +126,8 @@ class Console:
             plan = await self._in_thread(partial(form.plan, visit))
             if fields.get("confirm") and _is_typed(plan, fields):
                 done = await self._in_thread(partial(form.apply, visit))
-                said: dict[str, Any] = {"done": done, "to": done.to or request.path.rpartition("/")[0] or "/"}
-                return self._html("done", request, Shown(said), page=page)
+                shown: dict[str, Any] = {"done": done, "to": done.to or request.path.rpartition("/")[0] or "/"}
+                return self._html("done", request, Shown(shown), page=page)
         except NoKey:
             raise
         except FairlaneError as error:

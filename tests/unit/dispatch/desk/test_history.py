@@ -1,4 +1,4 @@
-"""The figures of the chart: one row for each 10 s, whoever writes, and kept over restarts."""
+"""The figures of the chart: one row for each 10 s, by any number of writers, and kept over restarts."""
 
 import pytest
 

@@ -37,7 +37,7 @@ class MemoryDoor(FrontDoor):
 
 
 class Page(NamedTuple):
-    """What a browser got."""
+    """The answer that a browser got."""
 
     status: int
     headers: Mapping[str, str]
