@@ -40,6 +40,8 @@ class ForecastTask(NamedTuple):
     """True if it is paused or waits for its audience, so that no end can be predicted."""
     per_request: int = 1
     """Targets of one request to its provider."""
+    tasks: int = 1
+    """Tasks that it stands for."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -55,13 +55,14 @@ class WaitingTasks(NamedTuple):
 
 def waiting_tasks(served: Served, tasks: Iterable[TaskView]) -> list[WaitingTasks]:
     """Return, by channel, the live tasks with open targets whose channel no live worker has."""
-    return waiting_of(served, ((task.channel, task.targets.pending) for task in tasks if not task.ended))
+    return waiting_of(served, ((task.channel, task.targets.pending, 1) for task in tasks if not task.ended))
 
 
-def waiting_of(served: Served, open_targets: Iterable[tuple[str, float]]) -> list[WaitingTasks]:
-    """Return the same as waiting_tasks, for live tasks given as pairs of channel and number of open targets."""
-    pending_by_channel: dict[str, list[int]] = {}
-    for channel, pending in open_targets:
+def waiting_of(served: Served, open_targets: Iterable[tuple[str, float, int]]) -> list[WaitingTasks]:
+    """Return the same as waiting_tasks, for live tasks given as channels, with numbers of open targets and tasks."""
+    waiting: dict[str, WaitingTasks] = {}
+    for channel, pending, tasks in open_targets:
         if pending and served.lacks(channel):
-            pending_by_channel.setdefault(channel, []).append(round(pending))
-    return [WaitingTasks(channel, len(counts), sum(counts)) for channel, counts in sorted(pending_by_channel.items())]
+            before = waiting.get(channel, WaitingTasks(channel, 0, 0))
+            waiting[channel] = WaitingTasks(channel, before.tasks + tasks, before.targets + round(pending))
+    return [waiting[channel] for channel in sorted(waiting)]

@@ -143,7 +143,7 @@ class SignalMeter:
     def take(self, state: ServiceState) -> Signals:
         shares = shares_of(state.settings)
         jobs = [job for job in state.jobs if sendable(job, state.settings)]
-        missing = waiting_of(Served.by(state.beats), ((job.channel, job.pending) for job in jobs))
+        missing = waiting_of(Served.by(state.beats), ((job.channel, job.pending, job.tasks) for job in jobs))
         lacking = {waiting.channel for waiting in missing}
         jobs = [job for job in jobs if job.channel not in lacking]
         backlog = {tier: sum(job.pending for job in jobs if job.tier == tier) for tier in map(str, TIERS)}

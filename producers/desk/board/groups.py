@@ -55,6 +55,7 @@ class TaskGroup(NamedTuple):
             cap=self.cap,
             on_hold=self.state != "running",
             per_request=self.per_request,
+            tasks=self.tasks,
         )
 
 

@@ -23,7 +23,7 @@ async def test_cap_that_binds_is_named_and_marked(busy: DeskWorld) -> None:
         seen = await browser.get("/limits")
     assert "Cap of app shop" in seen.text
     assert "shop 1 0/s 10/s binds" in seen.text
-    assert "log sends 0/s none 2 2,000" in seen.text
+    assert "log waits 0/s none 2 2,000" in seen.text
     assert "binds" not in (seen.text.partition("Channels CSV")[2]).partition("Apps CSV")[0]
 
 
