@@ -42,7 +42,15 @@ def read(visit: Visit) -> dict[str, Any]:
     ]
     listed = [key._asdict() for key in keys]
     rows = listed if visit.query.get("table") == "keys" else shown
-    return {"apps": shown, "keys": listed, "rows": rows, "chosen": chosen, "tiers": _TIERS, "scopes": _SCOPES}
+    return {
+        "apps": shown,
+        "keys": listed,
+        "rows": rows,
+        "chosen": chosen,
+        "tiers": _TIERS,
+        "scopes": _SCOPES,
+        "age": visit.desks.board.age(),
+    }
 
 
 def _bounds(form: Mapping[str, str]) -> dict[str, Any]:
