@@ -165,13 +165,14 @@ def _paused_apps(channel: str, settings: Globals) -> dict[str, dict[str, Any]]:
 def app_usage(name: str, settings: Globals, groups: Sequence[TaskGroup]) -> AppUsage:
     """Return the settings and work of one app. groups: of its live tasks."""
     cap, limits = settings.cap(pools_of(name, "").app), settings.limits_of(name)
+    prefix = pools_of(name, "").app_channel
     return AppUsage(
         app=name,
         weight=settings.app_weight(name),
         cap=cap.rate,
         cap_burst=cap.burst,
         channel_caps={
-            pool.channel: cap.rate for pool, cap in _capped(settings).items() if pool.app == name and pool.channel
+            pool.removeprefix(prefix): cap.rate for pool, cap in settings.caps.items() if pool.startswith(prefix)
         },
         task_limit=limits.tasks,
         target_limit=limits.targets,

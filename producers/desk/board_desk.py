@@ -59,6 +59,8 @@ class BoardDesk(Acting):
     @action("tasks.list")
     def groups(self) -> list[TaskGroup]:
         """Return the principal's live tasks in groups."""
+        if not self.principal.app:
+            return self._board.groups()
         own = (group for group in self._board.groups() if self._is_own(group.app))
         return [group._replace(name=self._ids.shown(group.name)) for group in own]
 

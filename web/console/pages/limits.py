@@ -15,7 +15,7 @@ from dispatcher.model.view import Globals
 from fairlane.figures.signals import ServiceState, SignalMeter
 from fairlane.figures.usage import apps, channels, quotas
 from producers.control.service_controls import ServiceControls
-from producers.desk.board.groups import merged
+from producers.desk.board.groups import TaskGroup, merged
 from web.console.given import body, need, seconds, texts
 from web.console.page import Done, Form, Page, Plan, Visit
 from web.routes.service import AppChanges, ChannelChanges, ServiceChanges
@@ -44,6 +44,8 @@ class Asked(NamedTuple):
     title: str
     action: str
     change: Callable[[ServiceControls], None]
+    concerns: Callable[[TaskGroup], bool]
+    """Whether these tasks are sent by what is changed."""
 
 
 def _service(visit: Visit) -> Asked:
@@ -51,7 +53,7 @@ def _service(visit: Visit) -> Asked:
     present = _present(settings)
     form = {name: text for name, text in visit.form.items() if text.strip() != present.get(name)}
     given = body(ServiceChanges, form, tiers=texts(form, *map(str, TIERS)) or None)
-    return Asked("Change the service", "service.set", partial(given.make, settings.tier_weights))
+    return Asked("Change the service", "service.set", partial(given.make, settings.tier_weights), lambda _: True)
 
 
 def _present(settings: Globals) -> dict[str, str]:
@@ -66,24 +68,30 @@ def _channel(visit: Visit) -> Asked:
     given = body(ChannelChanges, form, for_s=seconds(form, "for_s"))
     who = f"app {given.app} on channel {name}" if given.app else f"channel {name}"
     does = "Change" if given.paused is None else "Pause" if given.paused else "Resume"
-    return Asked(f"{does} {who}", "channel.set", partial(given.make, name))
+
+    def concerns(group: TaskGroup) -> bool:
+        return group.channel == name and given.app in (None, group.app)
+
+    return Asked(f"{does} {who}", "channel.set", partial(given.make, name), concerns)
 
 
 def _app(visit: Visit) -> Asked:
     name = need(visit.form, "app")
-    return Asked(f"Change app {name}", "app.set", partial(body(AppChanges, visit.form).make, name))
+    change = partial(body(AppChanges, visit.form).make, name)
+    return Asked(f"Change app {name}", "app.set", change, lambda group: name in ("*", group.app))
 
 
 def _plan(asked_of: Callable[[Visit], Asked], visit: Visit) -> Plan:
-    asked = asked_of(visit)
-    made = visit.desks.service.preview_service(asked.action, asked.change)
-    lines, pending = _differences(made.before, made.after), sum(effect.pending for effect in made.effects)
-    if not lines:
+    asked, is_confirmed = asked_of(visit), bool(visit.form.get("confirm"))
+    made = visit.desks.service.preview_service(asked.action, asked.change, foresee=not is_confirmed)
+    if not (lines := _differences(made.before, made.after)):
         raise InvalidInput(f"{asked.title}: this is set already.", "Nothing was changed.")
+    concerned = [group for group in visit.desks.board.groups() if asked.concerns(group)]
+    tasks, targets = sum(group.tasks for group in concerned), sum(group.pending for group in concerned)
+    lines.append(f"This concerns {counted(tasks, 'live task')} with {counted(targets, 'waiting target')}.")
     if made.effects:
-        moved = counted(len(made.effects), "task")
-        lines.append(f"{moved} with {counted(pending, 'waiting target')} would end at another time:")
-    return Plan(asked.title, lines, made.effects, tasks=len(made.effects), targets=pending)
+        lines.append(f"{counted(len(made.effects), 'task')} would end at another time:")
+    return Plan(asked.title, lines, None if is_confirmed else made.effects, tasks=tasks, targets=targets)
 
 
 def _apply(asked_of: Callable[[Visit], Asked], visit: Visit) -> Done:

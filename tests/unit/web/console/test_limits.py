@@ -97,7 +97,7 @@ async def test_form_shows_what_it_would_change_and_then_does_it(
 async def test_plan_shows_which_tasks_would_end_at_another_time(busy: DeskWorld) -> None:
     async with browsing(busy) as browser:
         plan = await browser.send("/limits/channel", {"channel": "log", "paused": "true"})
-    assert "2 tasks with 2,000 waiting targets would end at another time" in plan.text
+    assert "This concerns 2 live tasks with 2,000 waiting targets. 2 tasks would end at another time:" in plan.text
     assert "no end" in plan.text
 
 
