@@ -6,11 +6,11 @@ import threading
 import time
 from contextlib import suppress
 
-from dispatcher.analysis.rates import sendable, tier_rates
-from dispatcher.analysis.situation import job_of_view
+from dispatcher.analysis.rates import tier_rates
 from dispatcher.model.errors import FairlaneError
 from producers.connection import Connection
 from producers.desk.board.board import Board
+from producers.desk.board.groups import merged
 
 EVERY_S = 10.0
 JOB = "history"
@@ -51,11 +51,10 @@ class HistoryWriter:
             return False
         connection.epochs.check_counts()
         settings, rates = connection.registry.service.globals(), tier_rates(connection.workers.workers())
-        backlog, now_ms = dict.fromkeys(rates, 0.0), connection.now_ms()
-        for job in (job_of_view(task, now_ms) for task in board.live()):
-            if sendable(job, settings):
-                backlog[job.tier] += job.pending
-        connection.figures.keep(list(rates.values()), [round(targets) for targets in backlog.values()])
+        backlog = dict.fromkeys(rates, 0)
+        for group in merged(board.groups(), settings):
+            backlog[group.tier] += group.pending
+        connection.figures.keep(list(rates.values()), list(backlog.values()))
         return True
 
     def _run(self) -> None:
