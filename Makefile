@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # and those of Spark (tests/conftest.py); long files come first, unit tests fill what is left.
 PYTEST := $(PY) -m pytest -n 5 --dist loadfile --no-loadscope-reorder --durations=25
 # Folders with tests that run alone: the others need not be read again.
-ALONE := tests/acceptance tests/exploration tests/integration tests/simulation
+ALONE := tests/acceptance tests/browser tests/exploration tests/integration tests/simulation
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-all lint check clean
 

@@ -23,6 +23,7 @@ THOROUGH = (
     "tests/browser/test_pages.py::*[[]dark*",
     "tests/browser/test_pages.py::*[[]phone]",
     "tests/browser/test_sites.py::test_live_page*[[]/]",
+    "tests/browser/test_sites.py::test_live_page_takes*",
     "tests/browser/test_sites.py::test_live_page*[[]/tasks/*",
     "tests/contract/dispatch/test_law_retries.py::test_retries_have_a_tenth_of_their_tier_after_whatever*",
     "tests/contract/dispatch/test_ledger_retries.py::test_a_lead_of_retries*",
