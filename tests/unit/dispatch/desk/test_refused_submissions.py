@@ -20,7 +20,7 @@ def submit(
     world: DeskWorld, targets: Sequence[object] = TARGETS, make: Make = list, scopes: Any = EVERYTHING, **fields: Any
 ) -> str:
     """Return its id."""
-    return world.desks(scopes=scopes).tasks.submit(new_task(**fields), make(targets)).task.id  # type: ignore[arg-type]
+    return world.desks(scopes=scopes).tasks.submit(new_task(**fields), make(targets)).result.task  # type: ignore[arg-type]
 
 
 def refused(world: DeskWorld, *given: Any, **fields: Any) -> Exception:
