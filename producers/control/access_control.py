@@ -78,9 +78,13 @@ class AccessControl:
         """Return the policy of an app."""
         return self._table.read().policy(app)
 
+    def policy_with(self, app: str, changes: Mapping[str, Any]) -> AppPolicy:
+        """Return the policy of an app with other bounds. Raises InvalidInput."""
+        return AppPolicy.of(msgspec.to_builtins(self.policy(app)) | dict(changes))
+
     def set_policy(self, app: str, changes: Mapping[str, Any]) -> AppPolicy:
         """Change some bounds of an app's policy, and return it. Raises InvalidInput."""
-        policy = AppPolicy.of(msgspec.to_builtins(self.policy(app)) | dict(changes))
+        policy = self.policy_with(app, changes)
         self._store(Setting.of(POLICY, policy, app))
         return policy
 

@@ -140,11 +140,10 @@ def set_app(call: Call) -> Answer:
             service.weigh_app(name, given.weight)
         if given.tasks is not None or given.targets is not None:
             service.limit_app(name, given.tasks, given.targets)
+        if given.policy is not None:
+            service.set_policy(name, client.access.policy_with(name, msgspec.to_builtins(given.policy)))
 
-    if given.policy is None or given != AppChanges(policy=given.policy):
-        client.change_service(change)
-    if given.policy is not None:
-        client.access.set_policy(name, msgspec.to_builtins(given.policy))
+    client.change_service(change)
     return show_app(call)
 
 
