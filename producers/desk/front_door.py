@@ -92,4 +92,7 @@ class FrontDoor:
     def check_ready(self) -> None:
         """Raise NotReady or Unreachable unless requests can be served: the view is complete, and keys are known."""
         self.book.check_age(CHANGES_S)
-        self._connection.epochs.check_counts()
+        try:
+            self._connection.epochs.check_counts()
+        except Unreachable:  # its text has addresses, and anybody may ask
+            raise Unreachable("Redis does not answer.") from None
