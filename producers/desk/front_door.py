@@ -78,9 +78,10 @@ class FrontDoor:
         return self.book.principal(token)
 
     def take_request(self, principal: Principal) -> None:
-        """Count a request of an app. Raises LimitReached beyond its policy; without Redis nothing is counted."""
+        """Count a request of an app. Raises LimitReached beyond its policy; without Redis nothing is counted, and it
+        is not waited for again."""
         app = principal.app
-        if not app:
+        if not app or self.book.age_s > CHANGES_S:
             return
         maximum = self.book.policy(app).requests_s
         with suppress(Unreachable):
