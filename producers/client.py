@@ -279,7 +279,8 @@ class PushClient(ServiceClient):
 
         >>> print(client.access.create("shop", ["submit", "read"]).token)
         """
-        return AccessControl(self._services, self._connection.access, self._connection.now_ms)
+        connection = self._connection
+        return AccessControl(self._services, connection.access, connection.epochs.ready, connection.now_ms)
 
     def audit(
         self, limit: int, app: str | None = None, *, before: tuple[int, int] | None = None

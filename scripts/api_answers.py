@@ -122,7 +122,7 @@ _APP = fields_of("App", AppUsage, policy=fields_of("AppPolicy", AppPolicy))
 
 ANSWERS: Mapping[str, Any] = {
     "tasks.submit": fields_of(
-        "SubmittedTask", SubmitResult, ACCEPTED_FIELDS, id=str, app=str, channel=str, created_ms=int
+        "SubmittedTask", SubmitResult, ACCEPTED_FIELDS, id=str, app=str, channel=str
     ),
     "tasks.preview": fields_of(
         "TaskPreviewed", SubmitResult, SUBMITTED_FIELDS,

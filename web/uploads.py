@@ -33,6 +33,9 @@ STOP_S: Final = 15.0
 """Time for open uploads to be complete once the server is told to stop: shorter than that of other requests."""
 MAX_RATIO: Final = 200
 """Bytes that a byte of gzip may become: numbered targets with 4 kB of equal variables make 150, a bomb 1,000."""
+_LINE_BYTES: Final = 50
+"""What the work for a line counts as: blank ones would keep a thread busy for minutes. Numbered targets take two bytes
+of gzip each; a byte may become four lines."""
 _FREE_BYTES: Final = 1 << 20
 """Bytes that any gzip may become."""
 _CHUNKS: Final = 4
@@ -116,9 +119,11 @@ class Unpacked:
         except zlib.error as error:
             raise ProblemError(UNREADABLE, f"The body is no gzip: {error}.") from None
         self._packed = self._inflate.unconsumed_tail or self._inflate.unused_data
-        self._bytes += len(data)
+        self._bytes += len(data) + _LINE_BYTES * (data.count(b"\n") + data.count(b"\r"))
         if self._bytes > MAX_RATIO * self._body.taken + _FREE_BYTES:
-            detail = f"The gzip of the body becomes more than {MAX_RATIO} times as large."
+            detail = (
+                f"The gzip of the body becomes more than {MAX_RATIO} times as large, with {_LINE_BYTES} for a line."
+            )
             raise ProblemError(of_status(413), detail, "Send it without gzip.")
         return data
 

@@ -78,7 +78,7 @@ async def at_rate(port: int, token: str, rate: float, seconds: float, paths: Seq
     """Ask for the paths in turn, at a rate a second, whatever the answers take. Return the seconds by path, each from
     the moment at which its request was due."""
     took: dict[str, list[float]] = {path: [] for path in paths}
-    free = [await Connection.open(port, token) for _ in range(2)]
+    free: list[Connection] = []
     began_s = time.perf_counter()
 
     async def ask(path: str, due_s: float) -> None:

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
+from dispatcher.access.app_policy import AppPolicy
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.flow_pause import KEPT_MS, FlowPause, PauseKind, confirmed, ended, flow_name
 from dispatcher.model.pools import Cap, pools_of, quota_pool
-from dispatcher.model.service_settings import Setting
+from dispatcher.model.service_settings import POLICY, Setting
 
 Put = Callable[[Sequence[Setting]], None]
 Flows = Callable[[], Mapping[str, FlowPause]]
@@ -106,6 +107,10 @@ class ServiceControls:
         if not given:
             raise InvalidInput("limit: name a number of tasks, of targets, or both.")
         self._put(given)
+
+    def set_policy(self, app: str, policy: AppPolicy) -> None:
+        """Set the bounds of what an app's keys may ask for."""
+        self._set(POLICY, policy, app)
 
     def _set_flow(self, channel: str, app: str, entry: FlowPause) -> None:
         flow = flow_name(channel, app)

@@ -15,7 +15,7 @@ from dispatcher.access.actions import Action
 from dispatcher.access.principal import Principal
 from dispatcher.analysis.rates import sent_rate
 from dispatcher.analysis.situation import Situation
-from dispatcher.model.errors import FairlaneError, NotFound
+from dispatcher.model.errors import FairlaneError, NotFound, Unreachable
 from dispatcher.model.task import PushTask
 from dispatcher.model.view import TaskView
 from producers.client import PushClient
@@ -53,10 +53,13 @@ class Acting:
         self._book.check_age(CHANGES_S if action.is_change else READS_S)
 
     def reword(self, error: Exception) -> None:
-        """Put the ids of tasks into an error's texts and notes as the principal knows them."""
+        """Put an error's texts and notes into words that the principal may know: the ids of tasks as it names them, and
+        nothing of servers for an app."""
         error.__notes__ = list(map(self._worded, getattr(error, "__notes__", ())))
         if isinstance(error, FairlaneError):
             error.cause, error.next_step = self._worded(error.cause), self._worded(error.next_step)
+        if isinstance(error, Unreachable) and self.principal.app and "id=" not in error.next_step:
+            error.next_step = "Try again later."
 
     def _worded(self, text: str) -> str:
         return self._ids.in_text(text, self._named)

@@ -84,9 +84,10 @@ class FrontDoor:
         return self.book.principal(token)
 
     def take_request(self, principal: Principal) -> None:
-        """Count a request of an app. Raises LimitReached beyond its policy; without Redis nothing is counted."""
+        """Count a request of an app. Raises LimitReached beyond its policy; without Redis nothing is counted, and it
+        is not waited for again."""
         app = principal.app
-        if not app:
+        if not app or self.book.age_s > CHANGES_S:
             return
         maximum = self.book.policy(app).requests_s
         with suppress(Unreachable):
@@ -98,4 +99,7 @@ class FrontDoor:
     def check_ready(self) -> None:
         """Raise NotReady or Unreachable unless requests can be served: the view is complete, and keys are known."""
         self.book.check_age(CHANGES_S)
-        self._connection.epochs.check_counts()
+        try:
+            self._connection.epochs.check_counts()
+        except Unreachable:  # its text has addresses, and anybody may ask
+            raise Unreachable("Redis does not answer.") from None

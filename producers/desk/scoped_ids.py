@@ -19,6 +19,8 @@ AS_IS = "~"
 MAX_ID_LENGTH = 100
 _TASK = re.compile(TASK_PATTERN)
 _KEY_BYTES = 16
+_SERVER = re.compile(r"\b(Redis|Pulsar)(?: at | of the local stack |: could not ).*", re.DOTALL)
+_PROCESS = re.compile(r"(?<=\bby )[\w.-]+:\d+\b")
 
 
 class ScopedIds(NamedTuple):
@@ -40,13 +42,15 @@ class ScopedIds(NamedTuple):
         return own if own != inside and is_task_id(own) else f"{AS_IS}{inside}"
 
     def in_text(self, text: str, named: Mapping[str, str]) -> str:
-        """Return a text for people with the ids as a key names them. named: known ones, by their internal ids."""
+        """Return a text for people with the ids as a key names them, and without places of servers and processes.
+        named: known ids, by the internal ones."""
         if not self.app:
             return text
         ids = sorted((id_ for id_ in named if id_ in text), key=len, reverse=True)
         patterns = [rf"(?<=ask ){re.escape(id_)}(?![\w-])" for id_ in ids]
         patterns.append(rf"(?<![A-Za-z0-9._~-]){re.escape(self.app)}{OWN_ID}(?=[A-Za-z0-9])")
-        return re.sub("|".join(patterns), lambda found: named.get(found[0], ""), text)
+        text = re.sub("|".join(patterns), lambda found: named.get(found[0], ""), text)
+        return _PROCESS.sub("another process", _SERVER.sub(r"\1 does not answer.", text))
 
     def new(self, id_: str) -> str:
         """Return the internal id for a task to be submitted. Raises InvalidInput."""

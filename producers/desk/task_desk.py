@@ -31,7 +31,8 @@ from producers.submit.report import SubmitResult
 class Accepted(NamedTuple):
     """A submission as its client sees it."""
 
-    task: TaskView
+    app: str
+    channel: str
     result: SubmitResult
     is_replayed: bool
     """Whether its whole audience was stored before this call, or by another one meanwhile."""
@@ -72,10 +73,9 @@ class TaskDesk(Acting):
             raise AudienceMismatch(cause, "Choose another id.") from None
         result = handle.result
         assert result is not None  # submit has waited for it
-        complete = known if known is not None and known.sealed else None
-        is_replayed = complete is not None or result.resumed_from == result.envelopes > 0
-        view = complete or self._connection.known_tasks.task(handle.id)
-        return Accepted(self._shown(view), self._without_prefix(result), is_replayed)
+        was_sealed = known is not None and known.sealed
+        is_replayed = was_sealed or result.resumed_from == result.envelopes > 0
+        return Accepted(task.app, task.channel, self._without_prefix(result), is_replayed)
 
     @action("tasks.preview")
     def preview(self, fields: Mapping[str, Any], targets: Sequence[Target | str] | SlabSource, samples: int) -> Preview:

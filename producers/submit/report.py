@@ -32,6 +32,8 @@ class SubmitResult:
 
     task: str
     """The task's id."""
+    created_ms: int
+    """Wall time when the task was accepted, which an earlier call may have done."""
     accepted: int
     """The number of accepted targets. If the task was stopped: those that it counts, which get outcomes."""
     refused: int
@@ -61,10 +63,10 @@ class Watchers:
 
 
 class SubmitReport:
-    """Tracks and reports the progress of one submission. refused: targets so far."""
+    """Tracks and reports the progress of one submission. refused: targets so far. created_ms: as in SubmitResult."""
 
     def __init__(self, task: str, watchers: Watchers, clock: Clock) -> None:
-        self.refused = 0
+        self.refused = self.created_ms = 0
         self._task = task
         self._watchers = watchers
         self._clock = clock
@@ -106,6 +108,7 @@ class SubmitReport:
             self._watchers.on_progress(now)
         return SubmitResult(
             task=now.task,
+            created_ms=self.created_ms,
             accepted=now.accepted,
             refused=now.refused,
             refusals=tuple(self._refusals),

@@ -287,7 +287,7 @@ class _Run:
 
     def _verify(self, accepted: Iterator[Accepted], known: Submission) -> SubmitResult:
         """Check that the audience matches the sealed task. Sends nothing."""
-        cutter = Cutter(known.record.chunk)
+        cutter, self._report.created_ms = Cutter(known.record.chunk), known.record.created_ms
         for part in accepted:
             for _ in cutter.add(part):
                 pass
@@ -301,6 +301,7 @@ class _Run:
     # ------------------------------------------------------------ both
     def _windows(self, known: Submission) -> WindowCutter:
         services, record = self._services, known.record
+        self._report.created_ms = record.created_ms
 
         def encode(block: Block) -> list[bytes]:
             return bodies(record, block, services.clock.wall_ms())

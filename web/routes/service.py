@@ -143,10 +143,13 @@ def show_app(call: Call) -> Answer:
 
 def set_app(call: Call) -> Answer:
     given, name, client = call.body, call.path["app"], call.desks.service.client("app.set")
-    if given.policy is None or given != AppChanges(policy=given.policy):
-        client.change_service(partial(given.make, name))
-    if given.policy is not None:
-        client.access.set_policy(name, msgspec.to_builtins(given.policy))
+
+    def change(service: ServiceControls) -> None:
+        given.make(name, service)
+        if given.policy is not None:
+            service.set_policy(name, client.access.policy_with(name, msgspec.to_builtins(given.policy)))
+
+    client.change_service(change)
     return show_app(call)
 
 

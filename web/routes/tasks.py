@@ -185,10 +185,10 @@ def _submitted(
     if len(key) > MAX_KEY_LENGTH:
         raise InvalidInput(f"Idempotency-Key: has {len(key):,} characters; at most {MAX_KEY_LENGTH} are possible.")
     accepted = call.desks.tasks.submit(fields, targets, rules, key)
-    task, is_replayed = accepted.task, accepted.is_replayed
-    document = picked(task, ("id", "app", "channel", "created_ms")) | picked(accepted.result, ACCEPTED_FIELDS)
+    result, is_replayed = accepted.result, accepted.is_replayed
+    document = {"id": result.task, **picked(accepted, ("app", "channel")), **picked(result, ACCEPTED_FIELDS)}
     replayed = {"Idempotent-Replayed": "true"} if is_replayed else {}
-    return Answer(document, 200 if is_replayed else 201, {"Location": f"/v1/tasks/{task.id}", **replayed})
+    return Answer(document, 200 if is_replayed else 201, {"Location": f"/v1/tasks/{result.task}", **replayed})
 
 
 def preview(call: Call) -> Answer:

@@ -49,6 +49,13 @@ def is_sealed(registry: Registry) -> bool:
 # ---------------------------------------------------------------------------------------- leases
 
 
+def test_renewal_under_way_does_not_bring_a_released_lease_back(registry: Registry) -> None:
+    registry.submissions.hold_submission("take", "t1", "a")
+    registry.submissions.hold_submission("release", "t1", "a")
+    registry.submissions.hold_submission("renew", "t1", "a")
+    assert registry.submissions.hold_submission("take", "t1", "b").state == "again"
+
+
 def test_one_has_the_lease_until_it_is_let_go(registry: Registry) -> None:
     first = registry.submissions.hold_submission("take", "t1", "a", "host:1")
     assert first.state == "again"  # the view is not ready: it cannot tell that nobody had it

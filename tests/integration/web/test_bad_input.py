@@ -35,7 +35,8 @@ def server(module_settings: Settings, members: Crew, tmp_path_factory: pytest.Te
 
 
 @pytest.fixture(scope="module")
-def access(module_settings: Settings) -> Iterator[PushClient]:
+def access(module_settings: Settings, members: Crew) -> Iterator[PushClient]:
+    members.await_view()
     with PushClient.connect(module_settings) as client:
         client.access.set_policy("shop", {"channels": ["log"], "requests_s": 10_000})
         client.access.set_policy(

@@ -11,6 +11,7 @@ import pytest
 from backends.redis.view import open_view
 from dispatcher.access.actions import ACTIONS
 from dispatcher.access.principal import Scope
+from dispatcher.channels.names import PROVIDERS
 from dispatcher.model.task import PushTask
 from fairlane.settings import Settings
 from producers.client import PushClient
@@ -275,6 +276,10 @@ def test_operator_makes_and_revokes_keys_over_http(server: ApiServer, client: Pu
 def test_operator_bounds_an_app_over_http(server: ApiServer, client: PushClient) -> None:
     operator, ours = tenant(server, client, None, Scope.OPERATOR), tenant(server, client, "small", *SCOPES)
     bounds = {"tasks": 1, "policy": {"channels": ["log"], "targets": 2}}
+    for wrong in ({"weight": -1}, {"policy": {"targets": 0}}):
+        assert operator.ask("PATCH", "/v1/apps/small", {**bounds, **wrong}).status == 422
+    unchanged = operator.ask("GET", "/v1/apps/small").document
+    assert (unchanged["task_limit"], unchanged["policy"]["channels"]) == (0, list(PROVIDERS))
     shown = operator.ask("PATCH", "/v1/apps/small", bounds).document
     assert (shown["task_limit"], shown["policy"]["targets"]) == (1, 2)
 

@@ -16,6 +16,7 @@ from producers.desk.board.follower import MAX_CHANGES, MAX_FOLLOWERS, Changes, F
 from producers.desk.board.lists import Selection
 from tests.unit.tasks import task_view
 from tests.unit.web.stub_server import HEAD, Server, StubDoor, served, until
+from web import connections
 
 ENDED = task_view("a", state="completed", finished_ms=1)
 
@@ -167,6 +168,19 @@ async def test_slow_client_is_reset_and_then_goes_on() -> None:
         assert await stream.next("reset") == {}
         door.change(task_view("c"))
         assert (await stream.next("task"))["id"] == "c"
+
+
+async def test_client_that_does_not_read_its_stream_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "WRITE_S", 0.2)
+    async with served(door := EventDoor()) as server:
+        _, writer = await server.connect()
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        writer.write(f"GET /v1/events HTTP/1.1\r\n{HEAD}\r\n".encode())
+        await until(lambda: door.open_streams == 1, "the stream has begun")
+        door.change(task_view("b" * (16 << 20)))
+        await until(lambda: door.open_streams == 0, "the stream has ended")
+        await until(lambda: server.figures.connections == 0, "the connection has ended")
+        writer.close()
 
 
 async def test_head_of_a_stream_has_no_body() -> None:

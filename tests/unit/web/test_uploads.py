@@ -62,7 +62,7 @@ def test_gzip_with_a_wrong_bit_is_refused_or_means_the_same(bit: int) -> None:
     assert found == TEXT  # some bits of the header mean nothing
 
 
-@pytest.mark.parametrize("made", [b"\n" * (64 << 20), b'"' + b"x" * (64 << 20)])
+@pytest.mark.parametrize("made", [b"\n" * (64 << 20), b'"' + b"x" * (64 << 20), b"\n" * (1 << 20), b"\r" * (1 << 20)])
 def test_gzip_bomb_is_refused_in_little_memory(made: bytes) -> None:
     packed = gzip.compress(made)
     tracemalloc.start()
@@ -83,6 +83,11 @@ def drained(body: Feed) -> None:
 def test_bodies_that_gain_little_are_no_bomb() -> None:
     text = b"".join(b'{"target": "%s", "vars": {"name": "Ann", "city": "Linz"}}\n' % os.urandom(16).hex().encode()
                     for _ in range(20_000))  # fmt: skip
+    assert received([gzip.compress(text)], whole, packed=True) == text
+
+
+def test_numbered_targets_are_no_bomb() -> None:
+    text = b"".join(b'"%d"\n' % number for number in range(200_000))
     assert received([gzip.compress(text)], whole, packed=True) == text
 
 

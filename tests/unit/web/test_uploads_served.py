@@ -10,7 +10,6 @@ import pytest
 from producers.desk.task_desk import Accepted
 from producers.submit.cutter import SlabSource
 from producers.submit.report import SubmitResult
-from tests.unit.tasks import task_view
 from tests.unit.web.stub_server import HEAD, Reply, Server, StubDoor, rest_of, served, until
 from web import uploads
 from web.uploads import MAX_OF_APP, MAX_UPLOADS
@@ -38,10 +37,10 @@ class Door(StubDoor):
             error.add_note("It is called t.")
             raise
         result = SubmitResult(
-            task="t", accepted=int(str(self.ends[-1])), refused=0, refusals=(), envelopes=0, resumed_from=0,
-            stopped="", seconds=0.0,
+            task="t", created_ms=1, accepted=int(str(self.ends[-1])), refused=0, refusals=(), envelopes=0,
+            resumed_from=0, stopped="", seconds=0.0,
         )  # fmt: skip
-        return Accepted(task_view("t"), result, is_replayed=False)
+        return Accepted("shop", "null", result, is_replayed=False)
 
 
 class Client:

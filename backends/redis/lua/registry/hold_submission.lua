@@ -15,7 +15,8 @@ if ARGV[1] == 'take' then return take_lease(task, submitter, ARGV[4]) end
 local had = redis.call('HMGET', key, 'id', 'who', 'since_ms', 'until_ms')
 if not had[1] then return { 'gone', '', 0, 0 } end
 if had[1] ~= submitter then return { 'held', had[2], tonumber(had[3]), tonumber(had[4]) } end
-local until_ms = ARGV[1] == 'renew' and now_ms() + LEASE_MS or 0
+-- A renewal may be under way when the lease is released: it stays released, so that the next submitter need not wait.
+local until_ms = ARGV[1] == 'renew' and had[4] ~= '0' and now_ms() + LEASE_MS or 0
 redis.call('HSET', key, 'until_ms', int_text(until_ms))
 redis.call('PEXPIRE', key, REMEMBERED_MS)
 return { 'ours', had[2], tonumber(had[3]), until_ms }

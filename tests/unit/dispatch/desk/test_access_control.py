@@ -1,9 +1,11 @@
 """Keys and policies: made, listed, revoked, and known to the door."""
 
+from collections.abc import Callable
+
 import pytest
 
 from dispatcher.access.keys import NewKey
-from dispatcher.model.errors import InvalidInput, NoKey, NotFound
+from dispatcher.model.errors import InvalidInput, NoKey, NotFound, NotReady
 from producers.control.access_control import MAX_ENDS_S
 from tests.unit.dispatch.desk.desk_world import DeskWorld
 
@@ -53,6 +55,22 @@ def test_unknown_key_is_not_revoked(world: DeskWorld, id_: str) -> None:
     made(world)
     with pytest.raises(NotFound, match="There is no key"):
         world.client.access.revoke(id_)
+
+
+def test_view_that_is_being_rebuilt_undoes_no_policy_and_hides_no_key(world: DeskWorld) -> None:
+    new, view, access = made(world), world.service.view, world.client.access
+    view.command("DEL", view.keys.access)
+    view.command("HSET", view.keys.epoch, "ready", 0)
+    calls: list[Callable[[], object]] = [
+        lambda: access.set_policy("shop", {"requests_s": 5}),
+        lambda: access.policy("shop"),
+        lambda: access.revoke(new.id),
+        access.keys,
+    ]
+    for call in calls:
+        with pytest.raises(NotReady):
+            call()
+    assert access.create("shop", ["read"]).token, "it needs nothing of the view"
 
 
 def test_key_ends_when_it_was_said(world: DeskWorld) -> None:

@@ -20,7 +20,7 @@ def submit(
     world: DeskWorld, targets: Sequence[object] = TARGETS, make: Make = list, scopes: Any = EVERYTHING, **fields: Any
 ) -> str:
     """Return its id."""
-    return world.desks(scopes=scopes).tasks.submit(new_task(**fields), make(targets)).task.id  # type: ignore[arg-type]
+    return world.desks(scopes=scopes).tasks.submit(new_task(**fields), make(targets)).result.task  # type: ignore[arg-type]
 
 
 def refused(world: DeskWorld, *given: Any, **fields: Any) -> Exception:
@@ -42,6 +42,7 @@ def check_fit_for_client(error: Exception) -> None:
     for sentence in re.split(r"(?<=\.) ", " ".join(texts)):
         assert "shop--" not in sentence
         assert "fairlane " not in sentence or "perator" in sentence, sentence
+        assert not re.search(r"://|[a-z]:\d", sentence), "addresses and processes stay inside"
 
 
 def stopped(world: DeskWorld) -> None:
@@ -55,7 +56,7 @@ def hold(world: DeskWorld) -> None:
     """Another submitter has the task, for 5 s from now on."""
     now_ms, lease = world.service.clock.wall_ms(), world.service.view.keys.submitting("shop--sale")
     world.service.view.command(
-        "HSET", lease, "id", "other", "who", "ana", "since_ms", now_ms, "until_ms", now_ms + 5_000
+        "HSET", lease, "id", "other", "who", "host:42", "since_ms", now_ms, "until_ms", now_ms + 5_000
     )
 
 
@@ -141,7 +142,11 @@ def test_refusal_names_the_clients_id_and_no_command_for_it(world: DeskWorld, na
 @pytest.mark.parametrize("given", GIVEN)
 @pytest.mark.parametrize("make", ["list", "file"])
 def test_failure_at_any_step_names_the_id_with_which_the_client_goes_on(given: dict[str, Any], make: str) -> None:
-    failures = [Unreachable("Pulsar is gone."), NotReady("The server stops."), RuntimeError("The client is gone.")]
+    failures = [
+        Unreachable("Pulsar at pulsar://p:6650 (given): could not append (Timeout).", "Run `fairlane doctor`."),
+        NotReady("The server stops."),
+        RuntimeError("The client is gone."),
+    ]
     tried = DeskWorld()
     submit(tried, TARGETS, MAKES[make], **given)
     for step in dict.fromkeys(tried.service.steps):

@@ -75,3 +75,19 @@ def test_id_of_an_idempotency_key_follows_from_app_and_key() -> None:
     assert id_of_key("shop", "a b") == id_of_key("shop", "a b")
     given = [("shop", "a"), ("news", "a"), ("shop", "b"), ("shop", "é\udc80")]
     assert len({id_of_key(app, key) for app, key in given}) == len(given)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Redis at redis://r:6379/0 (of the local stack) is gone: r:6379.", "Redis does not answer."),
+        ("Task shop--sale is stored in Pulsar, but not yet in Redis: Redis at redis://r:6379 did not answer in time.",
+         "Task sale is stored in Pulsar, but not yet in Redis: Redis does not answer."),
+        ("Pulsar at https://a:8443: GET persistent/t got no answer: timed out.", "Pulsar does not answer."),
+        ("Task shop--sale is being submitted by host-1.lan:42 since 2026-01-31 08:00:00 UTC.",
+         "Task sale is being submitted by another process since 2026-01-31 08:00:00 UTC."),
+    ],
+)  # fmt: skip
+def test_text_for_an_app_names_no_place_inside(text: str, shown: str) -> None:
+    assert SHOP.in_text(text, {"shop--sale": "sale"}) == shown
+    assert ScopedIds("").in_text(text, {}) == text
