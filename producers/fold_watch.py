@@ -39,20 +39,29 @@ class FoldWatch:
         self._settings = settings.model_copy(update=limits)
         self._lock = threading.Lock()
         self._kept_until_s = float("-inf")
-        self._known: PulsarState | FairlaneError = FairlaneError("Pulsar was not asked yet.")
+        self._known: PulsarState | FairlaneError | None = None
 
     def read(self) -> PulsarState:
-        """Return the state of some seconds ago or less. Raises NotConfigured, Unreachable, NotFound, Refused."""
-        with self._lock:
-            if time.monotonic() >= self._kept_until_s:
-                try:
-                    self._known = self._ask()
-                except FairlaneError as error:
-                    self._known = error
-                self._kept_until_s = time.monotonic() + KEPT_S
-            if isinstance(self._known, FairlaneError):
-                raise self._known
-            return self._known
+        """Return the state of some seconds ago or less; an older one while Pulsar is asked. Raises NotConfigured,
+        Unreachable, NotFound, Refused."""
+        if self._lock.acquire(blocking=self._known is None):
+            try:
+                if time.monotonic() >= self._kept_until_s:
+                    self._known = self._asked()
+                    self._kept_until_s = time.monotonic() + KEPT_S
+            finally:
+                self._lock.release()
+        known = self._known
+        assert known is not None  # who comes first waits
+        if isinstance(known, FairlaneError):
+            raise known
+        return known
+
+    def _asked(self) -> PulsarState | FairlaneError:
+        try:
+            return self._ask()
+        except FairlaneError as error:
+            return error
 
     def _ask(self) -> PulsarState:
         from backends.pulsar.admin import PulsarAdmin  # Pulsar's clients take long to import

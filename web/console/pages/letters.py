@@ -1,5 +1,6 @@
 """Dead letters: what failed since when, with which reason? Send it again, or drop it."""
 
+import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -14,6 +15,7 @@ from web.console.given import seconds, texts
 from web.console.page import Done, Form, Page, Plan, Visit
 
 ROWS = 200
+_FIRST = datetime.fromtimestamp(0, UTC)
 
 
 def read(visit: Visit) -> dict[str, Any]:
@@ -29,13 +31,13 @@ def _chosen(given: Mapping[str, str]) -> TargetFilter:
 
 
 def _since(given: Mapping[str, str]) -> datetime | None:
-    """Return a time of RFC 3339, in UTC unless it says another zone, or so long ago."""
+    """Return a time of RFC 3339, in UTC unless it says another zone, or so long ago; 1970 for earlier ones."""
     try:
         moment = datetime.fromisoformat(given.get("since", "").strip())
     except ValueError:
         ago_s = seconds(given, "since")
-        return None if ago_s is None else datetime.now(UTC) - timedelta(seconds=ago_s)
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return None if ago_s is None else datetime.now(UTC) - timedelta(seconds=min(ago_s, time.time()))
+    return max(_FIRST, moment if moment.tzinfo else moment.replace(tzinfo=UTC))
 
 
 def _total(groups: Sequence[ReasonGroup]) -> str:

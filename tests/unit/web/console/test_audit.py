@@ -98,3 +98,13 @@ async def test_audit_is_for_operators_alone(world: DeskWorld) -> None:
         seen = await browser.get("/audit")
     assert seen.status == 403
     assert "cap" not in seen.text
+
+
+async def test_odd_filters_are_only_texts(world: DeskWorld) -> None:
+    async with browsing(world) as browser:
+        for path in ("audit", "apps", "dead-letters", "limits", "workers"):
+            for value in ("%ff%00", "%ED%A0%80", "..%2F..", "a%0Ab", "%3Cb%3E", "x" * 3_000, "*"):
+                for name in ("app", "q", "task", "table", "channel"):
+                    seen = await browser.get(f"/{path}?{name}={value}")
+                    assert seen.status in (200, 404, 422), (path, name, value)
+                    assert "<b>" not in seen.html

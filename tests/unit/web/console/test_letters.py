@@ -45,6 +45,8 @@ async def test_letters_of_the_last_day_are_shown_by_task_and_reason(letters: Des
         ("since=1h&channel=", "3 targets and 1 message"),
         ("since=2001-01-31T08:00:00Z", "4 targets and 1 message"),
         ("since=2001-01-31", "4 targets and 1 message"),
+        ("since=0001-01-01", "4 targets and 1 message"),
+        ("since=99999999999999999999d", "4 targets and 1 message"),
         ("error=nothing", "No dead letter is like that"),
         ("state=dropped", "No dead letter is like that"),
     ],
