@@ -8,27 +8,20 @@ from dispatcher.analysis.served import WaitingTasks
 from dispatcher.analysis.verdict import Held, Scene, verdict
 from dispatcher.model.flow_pause import FlowPause, PauseKind
 from dispatcher.model.pools import Limits
-from dispatcher.model.view import Globals, TargetCounts, TaskView, WorkerBeat
+from dispatcher.model.view import Globals, TaskView, WorkerBeat
+from tests import records
+from tests.unit.tasks import task_view
 
 NOW_MS = 1_800_000_000_000
 WEIGHTS = {"high": 6.0, "medium": 3.0, "low": 1.0}
 
 
-def task(id_: str, eta_s: float | None = None, **fields: Any) -> TaskView:
-    given: dict[str, Any] = {
-        "id": id_, "app": "shop", "tier": "high", "channel": "apns", "state": "running", "sealed": True, "weight": 1.0,
-        "cap": 0, "targets": TargetCounts(total=10, pending=5), "rate": 0.0, "eta_s": eta_s, "refused": 0, "lane": "l",
-        "shared": False, "chunk": 1, "expected_targets": 10, "created_ms": 0, "start_ms": 0, "expires_ms": 0,
-        "first_outcome_ms": 0, "finished_ms": 0,
-    }  # fmt: skip
-    return TaskView(**given | fields)
+def task(id_: str, eta_s: float | None = None) -> TaskView:
+    return task_view(id_, 5, eta_s=eta_s)
 
 
-def beat(**fields: Any) -> WorkerBeat:
-    given: dict[str, Any] = {
-        "id": "w1", "host": "h", "pid": 1, "state": "serving", "started_ms": 0, "seen_ms": NOW_MS, "version": "1",
-    }  # fmt: skip
-    return WorkerBeat(**given | fields)
+def beat(state: str = "serving", **extra: Any) -> WorkerBeat:
+    return records.beat("w1", state, seen_ms=NOW_MS, extra=extra)
 
 
 def scene(**fields: Any) -> Scene:
@@ -127,10 +120,10 @@ def test_task_held_by_a_pause_that_is_named_is_not_named_again() -> None:
 
 @pytest.mark.parametrize("state", ["suspect", "lost"])
 def test_silent_worker_needs_attention(state: str) -> None:
-    assert titles(scene(beats=[beat(state=state)])) == [("warn", f"Worker w1 is {state}")]
+    assert titles(scene(beats=[beat(state)])) == [("warn", f"Worker w1 is {state}")]
 
 
 def test_unstored_outcomes_need_attention() -> None:
-    late = beat(extra={"unrecorded": {"since_ms": NOW_MS - 60_000, "targets": 7}})
+    late = beat(unrecorded={"since_ms": NOW_MS - 60_000, "targets": 7})
     [concern] = verdict(scene(beats=[late])).concerns
     assert (concern.level, concern.runbook) == ("bad", "outcomes-not-stored")

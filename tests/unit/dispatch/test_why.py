@@ -158,6 +158,12 @@ def test_what_was_counted_last_goes_on_for_as_long_as_the_ledger_counts_no_more_
     assert at(task(), 19.5, counted=counted, span_s=(0, 7)) == {**counted, "unknown": 12_500}
 
 
+def test_last_cause_is_known_while_the_ledger_counts() -> None:
+    counted = Counted({"sending": 5_000, "cap:app/shop": 2_000}, span(0, 7))
+    for seconds, last in ((8, "cap:app/shop"), (19, "")):
+        assert why(task(), counted, HeldUp(), SETTINGS, CREATED + seconds * 1_000).last == last
+
+
 def test_a_submission_that_gives_no_targets_is_waited_for() -> None:
     open_task = task(sealed=False, targets=TargetCounts(total=5, sent=5))
     assert at(open_task, 60, counted={"sending": 7_000}, span_s=(0, 7)) == {"sending": 7_000, "audience": 53_000}

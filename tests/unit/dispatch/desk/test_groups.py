@@ -3,17 +3,18 @@
 from dispatcher.model.pools import Cap
 from dispatcher.model.view import Globals, TargetCounts
 from producers.desk.board.groups import TaskGroup, grouped, merged
-from tests.unit.dispatch.test_verdict import WEIGHTS, task
+from tests.unit.dispatch.test_verdict import WEIGHTS
+from tests.unit.tasks import task_view
 
 COUNTS = TargetCounts(total=10, pending=4, sent=3, failed=2, expired=1)
 TASKS = [
-    task("a", targets=COUNTS, rate=1.5, weight=2.0),
-    task("b", targets=COUNTS, rate=1.0),
-    task("c", app="news", targets=COUNTS),
-    task("d", cap=5, targets=COUNTS),
-    task("e", cap=7, targets=COUNTS),
-    task("f", state="paused", targets=COUNTS),
-    task("g", sealed=False, hold_until_sealed=True, targets=COUNTS),
+    task_view("a", targets=COUNTS, rate=1.5, weight=2.0),
+    task_view("b", targets=COUNTS, rate=1.0),
+    task_view("c", app="news", targets=COUNTS),
+    task_view("d", cap=5, targets=COUNTS),
+    task_view("e", cap=7, targets=COUNTS),
+    task_view("f", state="paused", targets=COUNTS),
+    task_view("g", sealed=False, hold_until_sealed=True, targets=COUNTS),
 ]
 PLAIN = Globals(capacity=10, tier_weights=WEIGHTS)
 
@@ -46,4 +47,4 @@ def test_merging_keeps_an_app_with_a_cap_or_a_weight_of_its_own() -> None:
 
 
 def test_merging_leaves_out_what_is_paused() -> None:
-    assert merged(grouped(TASKS), Globals(capacity=10, tier_weights=WEIGHTS, paused_channels=frozenset({"apns"}))) == []
+    assert merged(grouped(TASKS), Globals(capacity=10, tier_weights=WEIGHTS, paused_channels=frozenset({"null"}))) == []
