@@ -125,13 +125,18 @@ def _of_workers(scene: Scene) -> Iterator[Concern]:
 
 def _of_settings(scene: Scene, settings: Globals) -> Iterator[Concern]:
     for channel in sorted(settings.paused_channels):
-        yield Concern("warn", f"Channel {channel} is paused", "An operator paused it.", "/limits", "forgotten-pause")
+        yield Concern("warn", f"Channel {channel} is paused", "An operator paused it.", _at(channel), "forgotten-pause")
     for flow, pause in sorted(settings.flow_pauses.items()):
         channel, app = flow_parts(flow)
         runbook = "forgotten-pause" if pause.kind is PauseKind.HAND else "paused-flow"
         level = "warn" if pause.kind in (PauseKind.HAND, PauseKind.LIMIT) else "bad"
-        yield Concern(level, f"{app} is paused on {channel}", str(pause), "/limits", runbook)
+        yield Concern(level, f"{app} is paused on {channel}", str(pause), _at(channel), runbook)
     for app, tasks in scene.tasks_of.items():
         if 0 < settings.limits_of(app).tasks <= tasks:
             text = f"It has {counted(tasks, 'live task')}, so more are refused."
-            yield Concern("warn", f"{app} is at its limit", text, "/apps")
+            yield Concern("warn", f"{app} is at its limit", text, f"/limits?app={app}#change")
+
+
+def _at(channel: str) -> str:
+    """Return where the console changes a channel."""
+    return f"/limits?channel={channel}#change"

@@ -8,6 +8,7 @@ from math import inf
 from typing import Any, NamedTuple
 
 from dispatcher.access.principal import Scope
+from dispatcher.analysis.task_times import RETRY_WAIT
 from dispatcher.analysis.verdict import Held, Scene, verdict
 from dispatcher.analysis.why import UNKNOWN, CauseShare, pool_text
 from dispatcher.model.errors import NotFound
@@ -87,9 +88,11 @@ def _held(visit: Visit, tasks: Iterable[TaskView]) -> list[dict[str, Any]]:
             continue
         parts = {part.cause: part.ms / max(1, why.age_ms) for part in why.parts}
         cause = why.now or why.last or next((cause for cause in parts if cause != UNKNOWN), "")
-        text = now_text(why) or ("its targets wait for the next try" if why.now else CauseShare(cause, 0).meaning)
+        text = now_text(why) or CauseShare(cause, 0).meaning
         if cause.startswith("cap:"):
             text = f"the cap of {pool_text(cause)} holds it back"
+        elif cause == RETRY_WAIT and why.last_error:
+            text = f"its targets wait for the next try: {why.last_error.reason or 'they failed'}"
         largest = [(part.meaning, parts[part.cause]) for part in why.parts[:3]]
         found.append({"held": Held(task, cause, text), "parts": largest, "part": parts.get(cause)})
     return found
