@@ -33,6 +33,7 @@ async def test_connection_that_comes_when_no_file_is_left_is_served_later(
 ) -> None:
     monkeypatch.setattr(connections, "_AGAIN_S", 0.1)
     async with served() as server:
+        assert (await server.ask("GET /livez")).status == 200  # it has opened what it needs
         with socket.socket() as client:
             client.setblocking(False)
             with no_more_files():

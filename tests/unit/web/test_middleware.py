@@ -73,7 +73,7 @@ async def test_a_key_without_the_scope_is_forbidden() -> None:
 @pytest.mark.parametrize(
     ("line", "status"),
     [
-        ("GET /", 404),
+        ("GET /nothing", 404),
         ("GET /v1/nothing", 404),
         ("GET //v1/tasks", 404),
         ("GET /v1//tasks", 404),
