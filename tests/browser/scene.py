@@ -20,6 +20,7 @@ from producers.desk.board.board import Board
 from producers.desk.board.share import Share
 from producers.desk.board.shown import ShownLists
 from producers.desk.front_door import FrontDoor
+from tests.records import dead_letter
 from tests.unit.dispatch.desk.desk_world import DeskWorld
 from tests.unit.web.console.console_world import MemoryDoor
 from tests.virtual_clock import VirtualClock
@@ -34,6 +35,7 @@ APPS = ("shop", "news", "chat", "bank", "games")
 TIERS = ("high", "medium", "low")
 CHANNELS = ("log", "http")
 WORDS = ("order-shipped", "digest", "back-in-stock", "survey", "tips", "price-drop", "reminder")
+FAILURES = ("503: the provider is overloaded", "429: quota exceeded", "<b>no answer</b> within 10 s")
 PAUSED = 3
 """Which of those in Redis is paused."""
 HISTORY_S = 1_800
@@ -178,6 +180,12 @@ def _send(world: DeskWorld) -> None:
             "first_outcome_ms": now_ms - 900_000,
         }  # fmt: skip
         view.command("HSET", view.keys.task(id_), *(text for field in fields.items() for text in field))
+    for number, (id_, reason) in enumerate(zip(IN_REDIS, FAILURES, strict=False)):
+        names = [f"{id_}-{target}" for target in range(370 * (number + 1))]
+        letter = dead_letter(id_, names, sequence=number, at_ms=now_ms - 60_000 * number)
+        world.connection.letters.topic.append(
+            replace(letter, reasons=[reason] * len(names), app=id_.partition("-")[0], channel="log")
+        )
     client = world.client
     client.set_capacity(10_000)
     client.change_service(lambda service: service.cap_channel("http", Cap(500)))
