@@ -47,8 +47,9 @@ def getex(store: Store, words: Sequence[bytes]) -> Answer:
     """Return a string, and let it live for a time from now (PX)."""
     if words[1].upper() != b"PX":
         raise ResponseError(SYNTAX)
+    text = get(store, words[:1])
     store.expire_at(words[0], store.now_ms() + parse_int(words[2]))
-    return get(store, words[:1])
+    return text
 
 
 @command("GETDEL", 1, 1)

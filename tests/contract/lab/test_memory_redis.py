@@ -52,6 +52,7 @@ read_word = st.tuples(st.sampled_from(["u1", "u8", "u13", "u63", "u64", "x"]), w
 )
 COMMANDS = [
     words("GET", keys), words("SET", keys, values), words("SET", keys, values, st.sampled_from([["NX"], ["XX"]])),
+    words("GETEX", keys, st.just(["PX", "600000"])), words("GETDEL", keys),
     words("INCR", keys), words("STRLEN", keys),
     words("SETRANGE", keys, wholes, values),
     words("GETBIT", keys, wholes), words("SETBIT", keys, wholes, bits),
