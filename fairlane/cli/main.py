@@ -25,7 +25,7 @@ COMMANDS = {
     "demo": "run the whole service on this machine with sample tasks",
     "fake": "play FCM or APNs on this machine, to rehearse deliveries",
     "worker": "run workers, or list them",
-    "api": "serve the HTTP API",
+    "api": "serve the HTTP API and the console",
     "task": "submit, watch and change tasks",
     "dead-letters": "targets that were given up: list, send again, drop",
     "invalid": "targets that providers called invalid: export them",

@@ -34,8 +34,8 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     help="Port of Prometheus metrics (further processes take the next ones); 0: any free one, -1: none.",
 )
 def api() -> None:
-    """Serve the HTTP API until SIGTERM or SIGINT: tasks, dead letters, settings, keys (docs/how-to/http.md).
+    """Serve the HTTP API (docs/how-to/http.md) and the console (docs/console.md) until SIGTERM or SIGINT.
 
-    Every request needs a key: `fairlane key create`. On SIGTERM /readyz answers 503, and open requests have 20 s to
-    end.
+    Every request needs a key: `fairlane key create`. On the local stack a link to the console is printed. On SIGTERM
+    /readyz answers 503, and open requests have 20 s to end.
     """
