@@ -34,7 +34,7 @@ STOP_S: Final = 15.0
 MAX_RATIO: Final = 200
 """Bytes that a byte of gzip may become: numbered targets with 4 kB of equal variables make 150, a bomb 1,000."""
 _LINE_BYTES: Final = 50
-"""What the work for a line counts as: blank ones would keep a thread busy for minutes. Numbered targets take two bytes
+"""The bytes that a line counts as: blank ones would keep a thread busy for minutes. Numbered targets take two bytes
 of gzip each; a byte may become four lines."""
 _FREE_BYTES: Final = 1 << 20
 """Bytes that any gzip may become."""

@@ -24,7 +24,7 @@ MAX_STEPS = 1_000
 """With more tasks than this, ends that are close together are in one step, and rates stay as they are meanwhile. Of
 1,500 tasks in 300 steps half of the ends were within 0.4 %, and all within 6 %."""
 _SAME_START = 1.01
-"""With so many tasks, starts in times that differ by less than this factor are one."""
+"""With many tasks, starts whose times differ by less than this factor count as one."""
 
 
 Steps = Sequence[tuple[float, Mapping[str, float]]]
@@ -39,7 +39,7 @@ class Forecast(NamedTuple):
     rates: dict[str, float]
     """Current targets/s by task."""
     steps: Steps = ()
-    """What is sent by tier."""
+    """Targets/s by tier."""
 
 
 @dataclass(slots=True)

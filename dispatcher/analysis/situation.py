@@ -17,12 +17,12 @@ _ETA_WORK = 40_000
 
 
 class Outlook(NamedTuple):
-    """What is to come."""
+    """The forecast of all live tasks."""
 
     etas: Mapping[str, float] = {}
     """Seconds until done by task, if that can be predicted."""
     steps: Steps = ()
-    """What is sent by tier, as in Forecast."""
+    """Targets/s by tier, as in Forecast."""
 
 
 class Situation(NamedTuple):

@@ -55,7 +55,7 @@ class Concern(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What one must know first. The sentence is `before`, the id of the last task, and `after`."""
+    """The state of the service in one sentence. The sentence is `before`, the id of the last task, and `after`."""
 
     state: str  # ok, warn or bad
     headline: str

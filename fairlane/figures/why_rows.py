@@ -55,7 +55,7 @@ _NOW = {
     NO_PULSAR: "its outcomes are not stored, since Pulsar does not take them",
     PROVIDER: "channel {channel} has its targets, and the provider has not answered",
 }
-"""What a task waits for at present, in words; of other causes there is none."""
+"""Texts for what a task waits for at present; other causes have none."""
 _STATUS = re.compile(r"\b([1-5]\d\d)\b(?: (\w+))?")
 """The provider's status in the reason of an error, and its code."""
 

@@ -23,7 +23,7 @@ _OPERATING = {name: rights for name, rights in ACTIONS.items() if not rights.in_
 
 
 class ServicePreview(NamedTuple):
-    """What a change of settings would do."""
+    """The effects of a change of settings that is not made."""
 
     before: Globals
     after: Globals

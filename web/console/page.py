@@ -25,7 +25,7 @@ class Visit(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What a form would do."""
+    """The effect of a form before it is sent."""
 
     title: str
     """Such as: Pause 12 tasks."""
@@ -49,10 +49,10 @@ class Plan(NamedTuple):
 
 
 class Done(NamedTuple):
-    """What a form has done."""
+    """The effect of a form that was sent."""
 
     text: str
-    """What happened, in a sentence."""
+    """The effect in a sentence."""
     to: str = ""
     """The page to be shown next; empty: the form's."""
     secret: str = ""

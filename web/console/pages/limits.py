@@ -39,7 +39,7 @@ def read(visit: Visit) -> dict[str, Any]:
 
 
 class Asked(NamedTuple):
-    """What a form asks for."""
+    """The change that a form asks for."""
 
     title: str
     action: str

@@ -25,7 +25,7 @@ class Seen(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What one reads of it, with single spaces."""
+        """Its visible text, with single spaces."""
         return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", self.html)).split())
 
     def link(self, text: str) -> str:
