@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
+from benchmarks.api.console import measure_console
 from benchmarks.api.following import measure_events, measure_revoked
 from benchmarks.api.lists import make_live, measure_first_read, measure_lists, measure_show
 from benchmarks.api.server import api_server, key_of
@@ -65,4 +66,5 @@ def _beside_live(scene: Stage, token: str, count: int) -> dict[str, float]:
     make_live(scene, count)
     scene.say(f"{count:,} tasks are live")
     with api_server(scene, token) as server:
-        return measure_first_read(server) | measure_show(server, count) | measure_lists(scene, server)
+        figures = measure_first_read(server) | measure_show(server, count) | measure_console(scene, server, count)
+        return figures | measure_lists(scene, server)
