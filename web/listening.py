@@ -35,7 +35,7 @@ class ServerSettings:
     user_header: str = ""
     """The header in which a proxy names the user of the console; empty: users sign in with keys."""
     is_local: bool = False
-    """It serves the local stack, so that whoever sees its terminal may be its operator."""
+    """It serves the local stack, so that the reader of its terminal may be its operator."""
     hosts: frozenset[str] = frozenset(LOCAL_HOSTS)
     """Names by which clients may call it."""
     processes: int = 1

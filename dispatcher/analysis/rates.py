@@ -41,7 +41,7 @@ class ForecastTask(NamedTuple):
     per_request: int = 1
     """Targets of one request to its provider."""
     tasks: int = 1
-    """Tasks that it stands for."""
+    """The number of tasks in it."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,7 +27,7 @@ def _soon(seconds: float | None) -> str:
 
 @pass_context  # else that of a constant would be computed once
 def _clock(_: Context, seconds: float | None) -> str:
-    """Return the time of day, in UTC, in so many seconds."""
+    """Return the time of day, in UTC, after these seconds."""
     return NOTHING if seconds is None else time.strftime("%H:%M:%S", time.gmtime(time.time() + seconds))
 
 

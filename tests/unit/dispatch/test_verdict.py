@@ -34,7 +34,7 @@ def scene(**fields: Any) -> Scene:
     return Scene(**given | fields)
 
 
-def said(given: Scene) -> str:
+def sentence_of(given: Scene) -> str:
     found = verdict(given)
     return f"{found.before}{found.task}{found.after}"
 
@@ -47,32 +47,32 @@ def test_verdict_says_when_all_is_done_and_who_is_last_and_why() -> None:
     cap = Held(task("sale", 60.0), "cap:app/shop", "the cap of app shop holds it back")
     found = verdict(scene(last=cap))
     assert (found.state, found.headline, found.concerns) == ("ok", "Sending at full capacity", [])
-    assert said(scene(last=cap)) == (
+    assert sentence_of(scene(last=cap)) == (
         "All that waits is sent by 08:01:00 UTC; sale is last: the cap of app shop holds it back."
     )
 
 
 def test_verdict_leaves_out_a_cause_that_is_not_known() -> None:
-    assert said(scene()) == "All that waits is sent by 08:01:00 UTC; sale is last."
+    assert sentence_of(scene()) == "All that waits is sent by 08:01:00 UTC; sale is last."
 
 
 def test_verdict_of_an_idle_service_is_that_nothing_waits() -> None:
     idle = scene(waiting=0, last=None, limited_by="demand")
     assert (verdict(idle).state, verdict(idle).headline) == ("ok", "Nothing waits")
-    assert said(idle) == "All that is due is sent."
-    assert said(idle._replace(scheduled=1)) == "All that is due is sent; 1 task will start later."
+    assert sentence_of(idle) == "All that is due is sent."
+    assert sentence_of(idle._replace(scheduled=1)) == "All that is due is sent; 1 task will start later."
 
 
 def test_verdict_names_a_task_without_an_end_beside_the_last_one() -> None:
     stuck = scene(endless=[Held(task("news"), "paused", "it is paused")])
-    assert said(stuck).startswith("All that can be sent is sent by 08:01:00 UTC; ")
+    assert sentence_of(stuck).startswith("All that can be sent is sent by 08:01:00 UTC; ")
     assert titles(stuck) == [("warn", "news has no end in sight")]
     assert verdict(stuck).headline == "Sending at full capacity, with 1 thing to look at"
 
 
 def test_verdict_of_tasks_without_an_end_names_the_first() -> None:
     stuck = scene(last=None, endless=[Held(task("news"), "paused", "it is paused")])
-    assert said(stuck) == "5 targets wait, and no end is in sight for news: it is paused."
+    assert sentence_of(stuck) == "5 targets wait, and no end is in sight for news: it is paused."
 
 
 def test_task_that_nothing_explains_has_the_runbook_of_stuck_tasks() -> None:

@@ -94,7 +94,7 @@ def _plan_key(visit: Visit) -> Plan:
     whose = f"for app {app}" if app else "for all apps"
     may = "do everything, settings, keys and policies too" if Scope.OPERATOR in scopes else ", ".join(scopes)
     ends = "is good until it is revoked" if ends_s is None else f"ends in {duration(ends_s)}"
-    lines = [f"Whoever has it may {may} {whose}.", f"It {ends}.", "Its secret is shown once, on the next page."]
+    lines = [f"A client that has it may {may} {whose}.", f"It {ends}.", "Its secret is shown once, on the next page."]
     return Plan(f"Create a key {whose}", lines)
 
 

@@ -22,7 +22,7 @@ async def test_new_key_is_shown_once_and_works(world: DeskWorld) -> None:
     fields = {"app": "shop", "scopes": ["read", "control"], "ends": "90d"}
     async with browsing(world) as browser:
         plan = await browser.send("/apps/key", fields)
-        assert "Whoever has it may read, control for app shop. It ends in 90 d 00 h." in plan.text
+        assert "A client that has it may read, control for app shop. It ends in 90 d 00 h." in plan.text
         assert not world.client.access.keys()
         done = await browser.confirm("/apps/key", fields)
         token = re.findall(r"flk_\w{12}_[\w-]{43}", done.html)

@@ -187,13 +187,13 @@ async def test_hostile_texts_are_shown_as_text(world: DeskWorld) -> None:
 
 @pytest.mark.parametrize("name", ACTIONS)
 async def test_action_is_previewed_then_done_and_audited(world: DeskWorld, name: str) -> None:
-    fields, title, said, (field, value) = ACTIONS[name]
+    fields, title, done, (field, value) = ACTIONS[name]
     before = sale(world)
     async with browsing(world) as browser:
         plan = await browser.send("/tasks/sale/change", fields)
         assert title in plan.text
         assert sale(world) == before
-        assert said in await changed(browser, fields)
+        assert done in await changed(browser, fields)
         assert getattr(sale(world), field) == value
         page = await browser.get("/tasks/sale")
         assert "user:local" in page.text
