@@ -8,6 +8,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
 
+from dispatcher.analysis.why import pool_text
 from dispatcher.model.values import NOTHING, count, duration, moment, percent
 from fairlane import __version__
 
@@ -40,7 +41,7 @@ def environment() -> Environment:
     )  # fmt: skip
     found.filters |= {
         "count": count, "duration": duration, "moment": _moment, "percent": percent, "ago": _ago, "soon": _soon,
-        "clock": _clock,
+        "clock": _clock, "pool": pool_text,
     }  # fmt: skip
     found.globals |= {"version": __version__, "clock": _clock}
     return found

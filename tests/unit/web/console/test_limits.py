@@ -21,10 +21,16 @@ async def test_cap_that_binds_is_named_and_marked(busy: DeskWorld) -> None:
     busy.client.cap_app("shop", 10)
     async with browsing(busy) as browser:
         seen = await browser.get("/limits")
-    assert "Cap of app shop" in seen.text
+    assert "Cap of app shop, 10/s It holds back what waits" in seen.text
     assert "shop 1 0/s 10/s binds" in seen.text
     assert "log waits 0/s none 2 2,000" in seen.text
     assert "binds" not in (seen.text.partition("Channels CSV")[2]).partition("Apps CSV")[0]
+
+
+async def test_cap_of_an_app_on_a_channel_is_named_as_elsewhere(busy: DeskWorld) -> None:
+    busy.client.cap_app("shop", 10, channel="log")
+    async with browsing(busy) as browser:
+        assert "Cap of app shop on channel log, 10/s" in (await browser.get("/limits")).text
 
 
 async def test_pauses_limits_and_quota_groups_are_shown(busy: DeskWorld) -> None:
