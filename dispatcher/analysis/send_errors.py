@@ -7,6 +7,8 @@ import msgspec
 
 MAX_TASKS = 1_000
 """Maximum tasks whose errors are kept between two heartbeats. Errors of further tasks are not stored."""
+CAP_TEXT = "the cap has not let it through in time"
+"""Why targets are put back that a cap holds back."""
 
 
 class SendError(msgspec.Struct, frozen=True):
@@ -34,6 +36,11 @@ class SendError(msgspec.Struct, frozen=True):
     def last_ms(self) -> int:
         """Wall time of the last error or put-back."""
         return max(self.at_ms, self.unsent_ms)
+
+    @property
+    def last_reason(self) -> str:
+        """The reason of the last error or put-back."""
+        return self.reason if self.at_ms >= self.unsent_ms else self.unsent_reason
 
     def after(self, earlier: "SendError | None") -> "SendError":
         """Return this error with the counts of earlier ones added. A put-back leaves the last error as it was."""

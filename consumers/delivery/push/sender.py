@@ -14,6 +14,7 @@ from consumers.delivery.push.judging import suspected, verdict_on
 from consumers.delivery.push.provider import Provider
 from consumers.delivery.push.rendering import Rendered, Renderings
 from consumers.delivery.push.runners import Runners
+from dispatcher.analysis.send_errors import CAP_TEXT
 from dispatcher.channels.calls import ProviderCall, TargetResults
 from dispatcher.channels.guards.door import ONE, StallWatch
 from dispatcher.channels.guards.trouble import (
@@ -142,7 +143,7 @@ class CallRun:
         if closed is not None:
             self._put_off(closed)
         if self._turned_away and closed is None:
-            self._explain("the cap has not let it through in time", AGAIN_S)
+            self._explain(CAP_TEXT, AGAIN_S)
         elif self._left:
             self._explain("no time was left in the call" if closed is None else f"{closed.kind}: {closed.reason}")
 

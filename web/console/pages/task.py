@@ -1,11 +1,14 @@
 """A task: how far it is, when it is done, why not sooner, and what would help."""
 
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from copy import deepcopy
 from typing import Any
 
 from dispatcher.access.principal import Scope
+from dispatcher.analysis.failing import FAILING, HIDDEN_BY, fails_by
+from dispatcher.analysis.why import CauseShare, Why
 from dispatcher.model.errors import InvalidInput, TaskEnded
 from dispatcher.model.tier import TIERS, Tier
 from dispatcher.model.view import ENDED_STATES, TaskView
@@ -39,7 +42,8 @@ def read(visit: Visit) -> dict[str, Any]:
         "task": task,
         "message": list(_texts(message)),
         "why": why,
-        "now_text": now_text(explained),
+        "now": _now(explained, task),
+        "fails_by": fails_by(task, round(time.time() * 1000)),
         "what_ifs": list(_what_ifs(visit, task)) if foresees else [],
         "can_change": can_change,
         "failures": failures,
@@ -49,6 +53,21 @@ def read(visit: Visit) -> dict[str, Any]:
         "rows": why["parts"] if failures is None else fields_of(failures, REASON_FIELDS),
         **({"still": True} if {"if", "failures"} & visit.query.keys() else {}),
     }
+
+
+def _now(explained: Why, task: TaskView) -> tuple[str, str, int]:
+    """Return what holds a live task back: the cause, in words, and the wall time of the next try, 0 for none."""
+    error, now_ms = task.last_error, round(time.time() * 1000)
+    due_ms = error.retry_ms if error and error.retry_ms > now_ms else 0
+    if task.waits_for_go:
+        return explained.now, "it waits for a go", 0
+    if error and explained.now in HIDDEN_BY and (reason := fails_by(task, now_ms)):
+        return FAILING, f"tries fail: {reason}, {error.count + error.unsent:,} so far", due_ms
+    if text := now_text(explained):
+        return explained.now, text, 0
+    if explained.now:
+        return explained.now, "its targets wait for the next try", due_ms
+    return explained.last, CauseShare(explained.last, 0).meaning or "nothing that is known holds it back", 0
 
 
 def _what_ifs(visit: Visit, task: TaskView) -> Iterator[dict[str, Any]]:

@@ -9,7 +9,7 @@ from dispatcher.model.task import PushTask
 from tests.records import target_record
 from tests.unit.dispatch.desk.desk_world import DeskWorld
 from tests.unit.web.console.browser import Browser, browsing
-from tests.unit.web.console.test_tasks import show, token
+from tests.unit.web.console.test_tasks import fail, show, token
 
 MESSAGE = {
     "title": "Sale",
@@ -110,6 +110,17 @@ async def test_reasons_of_failures_are_read_when_they_are_asked_for(
         assert "HTTP 503 <b> failed 3 " in page.text
         assert "data-live" not in page.html
         assert "HTTP 503 <b>,3," in (await browser.get("/tasks/sale?failures=1&format=csv")).html
+
+
+async def test_page_of_a_task_whose_tries_fail_says_why_without_the_command_line(world: DeskWorld) -> None:
+    fail(world, "sale")
+    async with browsing(world) as browser:
+        text = (await browser.get("/tasks/sale")).text
+        assert "Now: tries fail: Failed to connect, 67,660 so far, next at " in text
+        assert "None given up yet; tries fail: Failed to connect" in text
+        assert "67,660 targets put back unsent so far" in text
+        assert "see the last error" not in text
+        assert "Now: " in (await browser.get("/tasks/digest")).text
 
 
 async def test_ended_task_has_an_outcome_and_no_actions(world: DeskWorld) -> None:

@@ -2,11 +2,16 @@
 
 import csv
 import re
+import time
 
 import pytest
 
 from dispatcher.access.principal import Scope
+from dispatcher.analysis.send_errors import SendError
+from dispatcher.wire.topics import Topics
 from producers.desk.board.board import Age
+from quotas.ledger import RedisLedger
+from tests.records import beat
 from tests.unit.dispatch.desk.desk_world import DeskWorld
 from tests.unit.web.console.browser import browsing
 
@@ -31,6 +36,14 @@ def show(world: DeskWorld) -> None:
     world.book.follow()
     world.board.read()
     world.board.show()
+
+
+def fail(world: DeskWorld, *tasks: str) -> None:
+    """Put back all targets of running tasks: no connection to the provider. A worker runs and has their channel."""
+    now_ms = round(time.time() * 1000)
+    world.connection.workers.beat(beat("w1", extra={"channels": ["log"]}))
+    error = SendError("", 0, 0, 0, now_ms + 30_000, 67_660, now_ms, "Failed to connect")
+    RedisLedger(world.service.view, Topics()).note_sends(dict.fromkeys(tasks, error), {})
 
 
 def token(world: DeskWorld, *scopes: Scope, app: str = "shop") -> str:
