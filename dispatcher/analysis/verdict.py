@@ -8,6 +8,7 @@ from typing import NamedTuple
 from dispatcher.analysis.served import WaitingTasks
 from dispatcher.analysis.why import CHANNEL_PAUSED, FLOW_PAUSED, NO_CHANNEL, NO_WORKER_RUNS
 from dispatcher.model.flow_pause import PauseKind, flow_parts
+from dispatcher.model.pools import Pool
 from dispatcher.model.values import counted, moment
 from dispatcher.model.view import Globals, TaskView, WorkerBeat
 
@@ -125,18 +126,20 @@ def _of_workers(scene: Scene) -> Iterator[Concern]:
 
 def _of_settings(scene: Scene, settings: Globals) -> Iterator[Concern]:
     for channel in sorted(settings.paused_channels):
-        yield Concern("warn", f"Channel {channel} is paused", "An operator paused it.", _at(channel), "forgotten-pause")
+        page = limits_at(Pool(channel=channel))
+        yield Concern("warn", f"Channel {channel} is paused", "An operator paused it.", page, "forgotten-pause")
     for flow, pause in sorted(settings.flow_pauses.items()):
         channel, app = flow_parts(flow)
         runbook = "forgotten-pause" if pause.kind is PauseKind.HAND else "paused-flow"
         level = "warn" if pause.kind in (PauseKind.HAND, PauseKind.LIMIT) else "bad"
-        yield Concern(level, f"{app} is paused on {channel}", str(pause), _at(channel), runbook)
+        yield Concern(level, f"{app} is paused on {channel}", str(pause), limits_at(Pool(app, channel)), runbook)
     for app, tasks in scene.tasks_of.items():
         if 0 < settings.limits_of(app).tasks <= tasks:
             text = f"It has {counted(tasks, 'live task')}, so more are refused."
-            yield Concern("warn", f"{app} is at its limit", text, f"/limits?app={app}#change")
+            yield Concern("warn", f"{app} is at its limit", text, limits_at(Pool(app)))
 
 
-def _at(channel: str) -> str:
-    """Return where the console changes a channel."""
-    return f"/limits?channel={channel}#change"
+def limits_at(pool: Pool) -> str:
+    """Return where the console changes a channel, an app, or an app on a channel."""
+    names = "&".join(f"{kind}={name}" for kind, name in pool._asdict().items() if name)
+    return f"/limits?{names}#change"

@@ -8,7 +8,9 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
 
+from dispatcher.analysis.verdict import limits_at
 from dispatcher.analysis.why import pool_text
+from dispatcher.model.pools import Pool
 from dispatcher.model.values import NOTHING, count, duration, moment, percent
 from fairlane import __version__
 
@@ -20,6 +22,10 @@ def _ago(ms: float) -> str:
 def _moment(ms: float) -> str:
     """Return a time in UTC, with its date if that is not today."""
     return moment(ms, datetime.now(UTC))
+
+
+def _limits_at(pool: str) -> str:
+    return limits_at(Pool.parse(pool) or Pool())
 
 
 def _soon(seconds: float | None) -> str:
@@ -41,7 +47,7 @@ def environment() -> Environment:
     )  # fmt: skip
     found.filters |= {
         "count": count, "duration": duration, "moment": _moment, "percent": percent, "ago": _ago, "soon": _soon,
-        "clock": _clock, "pool": pool_text,
+        "clock": _clock, "pool": pool_text, "limits_at": _limits_at,
     }  # fmt: skip
     found.globals |= {"version": __version__, "clock": _clock}
     return found

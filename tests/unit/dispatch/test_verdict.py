@@ -109,6 +109,10 @@ def test_bad_concerns_come_before_others() -> None:
         ("warn", "shop is at its limit"),
     ]
     assert verdict(found).state == "bad"
+    assert [each.page for each in verdict(found).concerns][1:3] == [
+        "/limits?app=shop&channel=apns#change",
+        "/limits?channel=fcm#change",
+    ]
 
 
 def test_task_held_by_a_pause_that_is_named_is_not_named_again() -> None:

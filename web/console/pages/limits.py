@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.flow_pause import flow_parts
-from dispatcher.model.pools import Cap, Pool
+from dispatcher.model.pools import Cap, Pool, pools_of
 from dispatcher.model.tier import TIERS
 from dispatcher.model.values import counted
 from dispatcher.model.view import Globals
@@ -34,7 +34,11 @@ def read(visit: Visit) -> dict[str, Any]:
         "apps": list(map(asdict, apps(settings, groups))),
         "quotas": quotas(settings),
     }
+    chosen = Pool(visit.query.get("app", ""), visit.query.get("channel", ""))
+    names = pools_of(chosen.app, chosen.channel)
+    cap = settings.caps.get(names.app_channel if all(chosen[:2]) else names.channel if chosen.channel else names.app)
     shown = {"settings": settings, "present": _present(settings), "signals": signals, "age": visit.desks.board.age()}
+    shown |= {"chosen": chosen, "cap": cap.text if cap else ""}
     return {**shown, **tables, "rows": tables.get(visit.query.get("table", ""), tables["tiers"])}
 
 
@@ -64,7 +68,9 @@ def _present(settings: Globals) -> dict[str, str]:
 
 
 def _channel(visit: Visit) -> Asked:
-    form, name = visit.form, need(visit.form, "channel")
+    name, form = need(visit.form, "channel"), dict(visit.form)
+    if "paused" in form:  # the other button of the form
+        form.pop("cap", None)
     given = body(ChannelChanges, form, for_s=seconds(form, "for_s"))
     who = f"app {given.app} on channel {name}" if given.app else f"channel {name}"
     does = "Change" if given.paused is None else "Pause" if given.paused else "Resume"

@@ -33,6 +33,35 @@ async def test_cap_of_an_app_on_a_channel_is_named_as_elsewhere(busy: DeskWorld)
         assert "Cap of app shop on channel log, 10/s" in (await browser.get("/limits")).text
 
 
+async def test_link_beside_a_cap_fills_the_form_with_its_app_channel_and_rate(busy: DeskWorld) -> None:
+    busy.client.cap_app("shop", 20, channel="log")
+    async with browsing(busy) as browser:
+        at = (await browser.get("/limits")).link("log")
+        assert at == "/limits?channel=log#change"
+        assert '"/limits?app=shop&amp;channel=log#change">log</a> 20/s' in (await browser.get("/limits")).html
+        filled = (await browser.get("/limits?app=shop&channel=log")).html
+        by_channel = filled[filled.index('action="/limits/channel"') :]
+        for name, value in (("channel", "log"), ("app", "shop"), ("cap", "20")):
+            assert f'name="{name}" value="{value}"' in by_channel.partition("</form>")[0]
+        by_app = filled[filled.index('action="/limits/app"') :].partition("</form>")[0]
+        assert 'name="app" value=""' in by_app
+        assert 'name="cap" value=""' in by_app
+
+
+async def test_link_of_a_paused_app_fills_the_form_with_its_channel(busy: DeskWorld) -> None:
+    busy.client.pause_channel("log", app="shop")
+    async with browsing(busy) as browser:
+        seen = await browser.get("/limits")
+    assert seen.link("App shop is paused on channel log") == "/limits?app=shop&channel=log#change"
+
+
+async def test_cap_that_is_filled_in_is_left_alone_by_a_pause(busy: DeskWorld) -> None:
+    fields = {"channel": "log", "app": "shop", "cap": "20", "paused": "true"}
+    async with browsing(busy) as browser:
+        await browser.confirm("/limits/channel", fields)
+    assert not busy.client.globals().caps
+
+
 async def test_pauses_limits_and_quota_groups_are_shown(busy: DeskWorld) -> None:
     busy.client.pause_channel("log", app="shop", reason="legal")
     busy.client.limit_app("shop", tasks=1)

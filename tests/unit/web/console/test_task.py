@@ -10,6 +10,7 @@ from tests.records import target_record
 from tests.unit.dispatch.desk.desk_world import DeskWorld
 from tests.unit.web.console.browser import Browser, browsing
 from tests.unit.web.console.test_tasks import fail, show, token
+from web.console.render import environment
 
 MESSAGE = {
     "title": "Sale",
@@ -59,6 +60,23 @@ async def test_page_says_how_far_why_and_the_same_as_commands(world: DeskWorld) 
         assert "curl -sS -H @operator.key $API/v1/tasks/sale" in page.text
         assert "fairlane task show sale" in page.text
         assert "No target has failed." in page.text
+
+
+async def test_cause_leads_to_the_form_that_changes_it(world: DeskWorld) -> None:
+    async with browsing(world) as browser:
+        world.client.pause_channel("log", app="shop")
+        assert (await browser.get("/tasks/sale")).link("Resume shop on log…") == "/limits?app=shop&channel=log#change"
+        world.client.pause_channel("log")
+        assert (await browser.get("/tasks/digest")).link("Resume channel log…") == "/limits?channel=log#change"
+
+
+def test_cap_that_holds_a_task_back_leads_to_the_form_that_changes_it() -> None:
+    cure = environment().get_template("steering.html").make_module().cure  # type: ignore[attr-defined]
+    link = str(cure("cap:app_channel/shop/log", None))
+    assert link == (
+        ' · <a class="link" href="/limits?app=shop&amp;channel=log#change">'
+        "Change the cap of app shop on channel log…</a>"
+    )
 
 
 async def test_message_is_shown_in_each_language_and_loads_no_picture(world: DeskWorld) -> None:
