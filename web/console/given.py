@@ -10,6 +10,12 @@ from dispatcher.model.values import parse_duration_s
 from web.bodies import parse_query
 
 T = TypeVar("T", bound=msgspec.Struct)
+_LABELS = {"for_s": "Pause for", "ttl_s": "Time to live up to", "requests_s": "Requests/s", "q": "Part of the id"}
+
+
+def label(name: str) -> str:
+    """Return a field's name for people."""
+    return _LABELS.get(name, name[:1].upper() + name[1:].replace("_", " "))
 
 
 def texts(form: Mapping[str, str], *names: str) -> dict[str, Any]:
@@ -20,7 +26,7 @@ def texts(form: Mapping[str, str], *names: str) -> dict[str, Any]:
 def need(form: Mapping[str, str], name: str) -> str:
     """Return a field. Raises InvalidInput if it is empty."""
     if not (text := form.get(name, "").strip()):
-        raise InvalidInput(f"{name}: is empty.", "Fill it in.")
+        raise InvalidInput(f"{label(name)} is empty.", "Fill it in.")
     return text
 
 
@@ -29,7 +35,7 @@ def seconds(form: Mapping[str, str], name: str) -> float | None:
     try:
         return parse_duration_s(form[name]) if texts(form, name) else None
     except ValueError as error:
-        raise InvalidInput(f"{name}: {error}.") from None
+        raise InvalidInput(f"{label(name)}: {error}.") from None
 
 
 def body(model: type[T], form: Mapping[str, str], **more: Any) -> T:
@@ -44,4 +50,4 @@ def body(model: type[T], form: Mapping[str, str], **more: Any) -> T:
         if "got `str`" not in error.cause:
             raise
         kind = "a whole number" if "`int" in error.cause else "a number"
-        raise InvalidInput(f"{name}: is {form.get(name, '')!r}; it must be {kind}.", "Correct it.") from None
+        raise InvalidInput(f"{label(name)}: is {form.get(name, '')!r}; it must be {kind}.", "Correct it.") from None

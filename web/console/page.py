@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from dispatcher.analysis.what_if import FinishChange
+from dispatcher.model.errors import InvalidInput
 from producers.desk.front_door import Desks
 
 TYPED_TASKS = 10
@@ -46,6 +47,14 @@ class Plan(NamedTuple):
         if self.tasks > TYPED_TASKS:
             return self.tasks
         return self.targets if self.targets > TYPED_TARGETS else 0
+
+
+class Elsewhere(InvalidInput):
+    """What was asked for is so already; another thing holds tasks back, which a form elsewhere changes."""
+
+    def __init__(self, cause: str, to: str) -> None:
+        super().__init__(cause, "An operator resumes it at Limits.")
+        self.to = to
 
 
 class Done(NamedTuple):

@@ -13,6 +13,7 @@ from dispatcher.analysis.why import pool_text
 from dispatcher.model.pools import Pool
 from dispatcher.model.values import NOTHING, count, duration, moment, percent
 from fairlane import __version__
+from web.console.given import label
 
 
 def _ago(ms: float) -> str:
@@ -47,7 +48,7 @@ def environment() -> Environment:
     )  # fmt: skip
     found.filters |= {
         "count": count, "duration": duration, "moment": _moment, "percent": percent, "ago": _ago, "soon": _soon,
-        "clock": _clock, "pool": pool_text, "limits_at": _limits_at,
+        "clock": _clock, "pool": pool_text, "limits_at": _limits_at, "label": label,
     }  # fmt: skip
     found.globals |= {"version": __version__, "clock": _clock}
     return found

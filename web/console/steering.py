@@ -3,12 +3,16 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from dispatcher.analysis.verdict import limits_at
 from dispatcher.analysis.what_if import FinishChange
+from dispatcher.analysis.why import CHANNEL_PAUSED, FLOW_PAUSED
 from dispatcher.model.errors import InvalidInput, TaskEnded
+from dispatcher.model.pools import Pool
 from dispatcher.model.values import counted, duration, listed
+from fairlane.figures.why_rows import now_text
 from producers.control.task_changes import Changes, TaskFilter
 from producers.desk.task_desk import BulkPreview
-from web.console.page import Done, Form, Plan, Visit
+from web.console.page import Done, Elsewhere, Form, Plan, Visit
 
 MAX_NAMED = 10
 """Tasks that a plan names, and reasons that it gives."""
@@ -44,7 +48,7 @@ def change_form(chosen: Callable[[Visit], TaskFilter], back: Callable[[Visit], s
         made = visit.desks.tasks.preview_change(chosen(visit), changes, foresee=not confirmed)
         changing = made.plan.changing
         if not changing:
-            raise _nothing(made, words)
+            raise _nothing(visit, made, words)
         return Plan(
             title=f"{words} {_who([step.task.id for step in changing])}",
             lines=_lines(made, changes),
@@ -103,11 +107,15 @@ def _lines(made: BulkPreview, changes: Changes) -> list[str]:
     return lines + _reasons(refused)
 
 
-def _nothing(made: BulkPreview, words: str) -> Exception:
+def _nothing(visit: Visit, made: BulkPreview, words: str) -> Exception:
     """Return why a change would change nothing."""
     if made.plan.refused:
         return TaskEnded(" ".join(_reasons(made.plan.refused)), "Nothing was changed.")
     if made.plan.steps:
+        why = visit.desks.tasks.why(made.plan.steps[0].task.id)
+        if words == _DOES["resume"][0] and why.now in (CHANNEL_PAUSED, FLOW_PAUSED):
+            pool = Pool(why.app if why.now == FLOW_PAUSED else "", why.channel)
+            return Elsewhere(f"Task {why.task} is not paused itself, but {now_text(why)}.", limits_at(pool))
         return InvalidInput(f"{words.removesuffix(' for')}: this is so already.", "Nothing was changed.")
     return InvalidInput("No live task matches.", "It may have ended meanwhile: look at the list again.")
 

@@ -62,7 +62,7 @@ class ChannelChanges(Input):
     def make(self, channel: str, service: ServiceControls) -> None:
         """Make the changes of a channel. Raises InvalidInput."""
         if self.app is None and (self.for_s is not None or self.reason):
-            raise InvalidInput("for_s, reason: only the pause of one app has an end and a reason.", "Name the app.")
+            raise InvalidInput("Only the pause of one app has an end and a reason.", "Name the app.")
         if self.cap is not None and self.app is None:
             service.cap_channel(channel, Cap.of(self.cap))
         elif self.cap is not None:

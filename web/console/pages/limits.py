@@ -6,18 +6,20 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any, NamedTuple
 
+from dispatcher.analysis.verdict import limits_at
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.flow_pause import flow_parts
 from dispatcher.model.pools import Cap, Pool, pools_of
 from dispatcher.model.tier import TIERS
-from dispatcher.model.values import counted
+from dispatcher.model.values import counted, listed
 from dispatcher.model.view import Globals
 from fairlane.figures.signals import ServiceState, SignalMeter
 from fairlane.figures.usage import apps, channels, quotas
 from producers.control.service_controls import ServiceControls
 from producers.desk.board.groups import TaskGroup, merged
 from web.console.given import body, need, seconds, texts
-from web.console.page import Done, Form, Page, Plan, Visit
+from web.console.page import Done, Elsewhere, Form, Page, Plan, Visit
+from web.console.steering import MAX_NAMED
 from web.routes.service import AppChanges, ChannelChanges, ServiceChanges
 
 
@@ -91,13 +93,26 @@ def _plan(asked_of: Callable[[Visit], Asked], visit: Visit) -> Plan:
     asked, is_confirmed = asked_of(visit), bool(visit.form.get("confirm"))
     made = visit.desks.service.preview_service(asked.action, asked.change, foresee=not is_confirmed)
     if not (lines := _differences(made.before, made.after)):
-        raise InvalidInput(f"{asked.title}: this is set already.", "Nothing was changed.")
+        raise _nothing(asked.title, visit, made.before)
     concerned = [group for group in visit.desks.board.groups() if asked.concerns(group)]
     tasks, targets = sum(group.tasks for group in concerned), sum(group.pending for group in concerned)
     lines.append(f"This concerns {counted(tasks, 'live task')} with {counted(targets, 'waiting target')}.")
     if made.effects:
         lines.append(f"{counted(len(made.effects), 'task')} would end at another time:")
     return Plan(asked.title, lines, None if is_confirmed else made.effects, tasks=tasks, targets=targets)
+
+
+def _nothing(title: str, visit: Visit, settings: Globals) -> InvalidInput:
+    """Return why a change would change nothing."""
+    channel, app = (visit.form.get(name, "").strip() for name in ("channel", "app"))
+    paused = sorted(each for name, each in map(flow_parts, settings.flow_pauses) if name == channel)
+    if visit.form.get("paused") == "false" and app and channel in settings.paused_channels:
+        cause = f"App {app} is not paused on channel {channel} itself, but the whole channel is paused."
+        return Elsewhere(cause, limits_at(Pool(channel=channel)))
+    if visit.form.get("paused") == "false" and not app and paused:
+        cause = f"Channel {channel} is not paused, but of its apps are paused: {listed(paused, MAX_NAMED)}."
+        return Elsewhere(cause, limits_at(Pool(paused[0], channel)))
+    return InvalidInput(f"{title}: this is set already.", "Nothing was changed.")
 
 
 def _apply(asked_of: Callable[[Visit], Asked], visit: Visit) -> Done:

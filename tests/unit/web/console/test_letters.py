@@ -97,7 +97,7 @@ async def test_more_than_a_million_targets_are_typed(letters: DeskWorld, monkeyp
     ("fields", "says"),
     [
         ({"task": " ", "since": ""}, "The filter is empty"),
-        ({"since": "<b>soon"}, "since: '<b>soon' is not a duration"),
+        ({"since": "<b>soon"}, "Since: '<b>soon' is not a duration"),
         ({"task": "nowhere"}, "There is no task nowhere"),
     ],
 )

@@ -146,6 +146,20 @@ async def test_resumed_flow_sends_again(busy: DeskWorld) -> None:
     assert not busy.client.globals().flow_pauses
 
 
+async def test_resume_of_what_is_not_paused_leads_to_what_is(busy: DeskWorld) -> None:
+    busy.client.pause_channel("log", app="shop")
+    async with browsing(busy) as browser:
+        seen = await browser.send("/limits/channel", {"channel": "log", "paused": "false"})
+        assert "Channel log is not paused, but of its apps are paused: shop." in seen.text
+        assert seen.link("Open the form") == "/limits?app=shop&channel=log#change"
+        assert "paused=" not in seen.text
+        assert '<input type="hidden" name="paused" value="false">' in seen.html
+        busy.client.pause_channel("log")
+        seen = await browser.send("/limits/channel", {"channel": "log", "app": "news", "paused": "false"})
+        assert "App news is not paused on channel log itself, but the whole channel is paused." in seen.text
+        assert seen.link("Open the form") == "/limits?channel=log#change"
+
+
 async def test_more_than_ten_tasks_are_typed(busy: DeskWorld) -> None:
     for number in range(10):
         busy.submit(f"more-{number}")
@@ -167,15 +181,15 @@ async def test_more_than_ten_tasks_are_typed(busy: DeskWorld) -> None:
     [
         ("service", {"capacity": "fast"}, "is 'fast'; write RATE or RATE:BURST"),
         ("service", {"capacity": "100"}, "this is set already"),
-        ("service", {"high": "x", "medium": "3", "low": "1"}, "tiers: is ''; it must be a number"),
+        ("service", {"high": "x", "medium": "3", "low": "1"}, "Tiers: is ''; it must be a number"),
         ("service", {"high": "nan", "medium": "3", "low": "1"}, "high"),
         ("service", {"sharing": "luck"}, "sharing: is 'luck'; it must be tasks or apps"),
         ("channel", {"channel": "<b>", "paused": "true"}, "channel: is '<b>'"),
-        ("channel", {"channel": "log", "paused": "true", "for_s": "10m"}, "only the pause of one app has an end"),
+        ("channel", {"channel": "log", "paused": "true", "for_s": "10m"}, "Only the pause of one app has an end"),
         (
             "channel",
             {"channel": "log", "app": "shop", "paused": "true", "for_s": "soon"},
-            "for_s: 'soon' is not a duration",
+            "Pause for: 'soon' is not a duration",
         ),
         ("channel", {"channel": "log", "cap": ""}, "this is set already"),
         ("app", {"app": "shop"}, "this is set already"),

@@ -70,6 +70,17 @@ async def test_cause_leads_to_the_form_that_changes_it(world: DeskWorld) -> None
         assert (await browser.get("/tasks/digest")).link("Resume channel log…") == "/limits?channel=log#change"
 
 
+async def test_resume_of_a_task_whose_app_is_paused_says_so_and_leads_there(world: DeskWorld) -> None:
+    world.client.pause_channel("log", app="shop", reason="legal")
+    async with browsing(world) as browser:
+        seen = await browser.send("/tasks/sale/change", {"do": "resume"})
+        assert "Task sale is not paused itself, but app shop is paused on channel log (hand, legal)" in seen.text
+        assert seen.link("Open the form") == "/limits?app=shop&channel=log#change"
+        assert '<input type="hidden" name="do" value="resume">' in seen.html
+    async with browsing(world, token(world, Scope.CONTROL)) as browser:
+        assert "Open the form" not in (await browser.send("/tasks/sale/change", {"do": "resume"})).text
+
+
 def test_cap_that_holds_a_task_back_leads_to_the_form_that_changes_it() -> None:
     cure = environment().get_template("steering.html").make_module().cure  # type: ignore[attr-defined]
     link = str(cure("cap:app_channel/shop/log", None))
