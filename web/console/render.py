@@ -8,6 +8,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
 
+from dispatcher.analysis.failing import fails_by
 from dispatcher.analysis.verdict import limits_at
 from dispatcher.analysis.why import pool_text
 from dispatcher.model.pools import Pool
@@ -50,6 +51,7 @@ def environment() -> Environment:
         "count": count, "duration": duration, "moment": _moment, "percent": percent, "ago": _ago, "soon": _soon,
         "clock": _clock, "pool": pool_text, "limits_at": _limits_at, "label": label,
     }  # fmt: skip
+    found.filters["fails_by"] = lambda task: fails_by(task, round(time.time() * 1000))
     found.globals |= {"version": __version__, "clock": _clock}
     return found
 

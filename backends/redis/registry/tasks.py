@@ -20,7 +20,9 @@ _PAGE = 1_000
 """Maximum number of tasks that one script looks at, so that it blocks Redis for a few ms only."""
 _SWEPT = _NAMED = 200
 """The same limit for scripts that run repeatedly over all live tasks, and for reads by id."""
-_MARKED = ["cancelled", "stopped", "paused", "tier", "weight", "cap", "sealed", "published", "finals", "rate_ms"]
+_MARKED = (
+    "cancelled", "stopped", "paused", "tier", "weight", "cap", "sealed", "published", "finals", "rate_ms", "retry_ms",
+)  # fmt: skip
 _ALL = 10**9
 """More tasks than there are."""
 

@@ -34,7 +34,11 @@ def read(visit: Visit) -> dict[str, Any]:
     why = why_fields(explained, advises=not principal.app)
     live = sum(desks.board.facets({})["state"].values())
     can_change = principal.may(Scope.CONTROL) and task.state not in ENDED_STATES
-    foresees = can_change and ("if" in visit.query or (not principal.app and live <= FEW_TASKS))
+    foresees = (
+        can_change
+        and not fails_by(task, round(time.time() * 1000))
+        and ("if" in visit.query or (not principal.app and live <= FEW_TASKS))
+    )
     failures = desks.tasks.failures_by_reason(id_) if "failures" in visit.query else None
     audited = principal.may(Scope.OPERATOR)
     audit = desks.service.client("audit.list").audit(AUDITED, task.app) if audited else ()
@@ -43,7 +47,6 @@ def read(visit: Visit) -> dict[str, Any]:
         "message": list(_texts(message)),
         "why": why,
         "now": _now(explained, task),
-        "fails_by": fails_by(task, round(time.time() * 1000)),
         "what_ifs": list(_what_ifs(visit, task)) if foresees else [],
         "can_change": can_change,
         "failures": failures,

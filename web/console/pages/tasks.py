@@ -1,10 +1,12 @@
 """Tasks: which are stuck, which are mine, and in what order they will end."""
 
+import time
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
 from dispatcher.access.principal import Scope
+from dispatcher.analysis.failing import fails_by
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.view import ENDED_STATES
 from fairlane.figures.rows import task_fields
@@ -20,7 +22,7 @@ NEXT_TO_END = "eta"
 
 
 def read(visit: Visit) -> dict[str, Any]:
-    """Live tasks by a filter, with exact counts; or ended ones, which are listed newest first."""
+    """Live tasks by a filter, with exact counts, failing ones first; or ended ones, which are listed newest first."""
     query, board = visit.query, visit.desks.board
     only = {name: query.get(name) for name in FILTERS}
     ended = only["state"] in ENDED_STATES
@@ -28,11 +30,17 @@ def read(visit: Visit) -> dict[str, Any]:
     selected = {**only, "q": None, "id_prefix": only["q"]} if ended else only
     rows = MAX_ROWS if query.get("format") == "csv" else ROWS
     listed = board.tasks(selected, sort, rows, query.get("cursor"))
+    tasks = listed.tasks
+    if sort.endswith("eta") and "cursor" not in query and not ended:
+        last = board.tasks(selected, "-eta", ROWS, None).tasks if listed.cursor else tasks
+        now_ms = round(time.time() * 1000)
+        failing = {task.id: task for task in last if fails_by(task, now_ms)}
+        tasks = [*failing.values(), *(task for task in tasks if task.id not in failing)]
     facets = board.facets({**selected, "state": None} if ended else selected)
     kept = {name: query[name] for name in (*FILTERS, "sort") if name in query}
     return {
-        "tasks": listed.tasks,
-        "rows": [task_fields(task) for task in listed.tasks],
+        "tasks": tasks,
+        "rows": [task_fields(task) for task in tasks],
         "age": listed.age,
         "only": only,
         "sort": sort,

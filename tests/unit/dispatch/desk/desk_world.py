@@ -12,6 +12,7 @@ from backends.redis.registry.task_rows import TASK_VIEW
 from backends.redis.workers import JobLocks, Workers
 from dispatcher.access.app_policy import AppPolicy
 from dispatcher.access.principal import NOBODY, Caller, Principal, Scope
+from dispatcher.analysis.situation import Outlook
 from dispatcher.model.errors import FairlaneError
 from dispatcher.model.task import PushTask
 from dispatcher.model.view import TaskView
@@ -99,6 +100,11 @@ class LiveBoard(Board):
     def read(self) -> None:
         """Read all tasks, as its thread would."""
         self._put(self._registry.tasks.live(TASK_VIEW))
+
+    def foresee(self, seconds: float) -> None:
+        """Make forecasts by which every task is done after these seconds."""
+        self._foresight.estimate = lambda live: Outlook({task.id: seconds for task in live()})  # type: ignore[method-assign]
+        self._foresee()
 
     def show(self) -> None:
         """Show what was read."""

@@ -83,6 +83,30 @@ async def test_stuck_task_has_the_word_for_it(world: DeskWorld) -> None:
         assert " stuck " in (await browser.get("/tasks?state=running&sort=-eta&q=sale")).text
 
 
+async def test_task_whose_tries_fail_is_listed_first_and_has_no_end(
+    world: DeskWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail(world, "low-07")
+    monkeypatch.setattr("web.console.pages.tasks.ROWS", 20)
+    monkeypatch.setattr(world.board, "_etas", {f"low-{number:02}": 10.0 for number in range(12)})
+    async with browsing(world) as browser:
+        for address in ("/tasks", "/tasks?state=running&sort=-eta"):
+            page = await browser.get(address)
+            assert rows(page.html)[0] == "low-07"
+            assert len(rows(page.html)) == 14
+            assert page.text.count(" failing ") == 1
+            assert "no end in sight: its tries fail" in page.text
+        assert "failing" in (await browser.get("/tasks/low-07")).text
+        assert "in 10 s" not in (await browser.get("/tasks/low-07")).text
+
+
+def test_board_has_no_end_of_a_task_whose_tries_fail(world: DeskWorld) -> None:
+    fail(world, "sale")
+    world.board.read()
+    world.board.foresee(9.0)
+    assert [task.id for task in map(world.board.foreseen, world.board.live()) if task.eta_s is None] == ["sale"]
+
+
 async def test_time_below_the_page_goes_on(world: DeskWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     async with browsing(world) as browser:
         for seconds, shown in ((0.0, "00:00:00 UTC"), (3_661.0, "01:01:01 UTC")):
