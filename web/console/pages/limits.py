@@ -75,7 +75,7 @@ def _channel(visit: Visit) -> Asked:
         form.pop("cap", None)
     given = body(ChannelChanges, form, for_s=seconds(form, "for_s"))
     who = f"app {given.app} on channel {name}" if given.app else f"channel {name}"
-    does = "Change" if given.paused is None else "Pause" if given.paused else "Resume"
+    does = _caps(given.cap) if given.paused is None else "Pause" if given.paused else "Resume"
 
     def concerns(group: TaskGroup) -> bool:
         return group.channel == name and given.app in (None, group.app)
@@ -85,8 +85,14 @@ def _channel(visit: Visit) -> Asked:
 
 def _app(visit: Visit) -> Asked:
     name = need(visit.form, "app")
-    change = partial(body(AppChanges, visit.form).make, name)
-    return Asked(f"Change app {name}", "app.set", change, lambda group: name in ("*", group.app))
+    given = body(AppChanges, visit.form)
+    does = "Change" if given.weight or given.tasks is not None or given.targets is not None else _caps(given.cap)
+    return Asked(f"{does} app {name}", "app.set", partial(given.make, name), lambda group: name in ("*", group.app))
+
+
+def _caps(cap: int | str | None) -> str:
+    """Return what is done to a cap."""
+    return "Change" if cap is None else f"Set a cap of {cap}/s for" if Cap.of(cap).rate else "Remove the cap of"
 
 
 def _plan(asked_of: Callable[[Visit], Asked], visit: Visit) -> Plan:
@@ -124,7 +130,10 @@ def _apply(asked_of: Callable[[Visit], Asked], visit: Visit) -> Done:
 def _differences(before: Globals, after: Globals) -> list[str]:
     old, new = _words(before), _words(after)
     names = [name for name in old | new if old.get(name) != new.get(name)]
-    return [f"{name}: {old.get(name, 'not set')} → {new.get(name, 'not set')}" for name in names]
+    unset = {
+        name: {"Channel": "running", "App": "running", "Weight": "1"}.get(name.split()[0], "none") for name in names
+    }
+    return [f"{name}: {old.get(name, unset[name])} → {new.get(name, unset[name])}" for name in names]
 
 
 def _words(settings: Globals) -> dict[str, str]:

@@ -86,29 +86,29 @@ CHANGES = [
     (
         "channel",
         {"channel": "log", "cap": "50:20"},
-        "Cap of channel log: not set → 50/s with a burst of 20",
+        "Cap of channel log: none → 50/s with a burst of 20",
         ("cap channel log", "50:20"),
     ),
-    ("channel", {"channel": "log", "paused": "true"}, "Channel log: not set → paused", ("channel paused log", "yes")),
+    ("channel", {"channel": "log", "paused": "true"}, "Channel log: running → paused", ("channel paused log", "yes")),
     (
         "channel",
         {"channel": "log", "app": "shop", "paused": "true", "for_s": "10m", "reason": "legal"},
-        "App shop on channel log: not set → paused (hand, legal)",
+        "App shop on channel log: running → paused (hand, legal)",
         ("flow paused log shop", "hand, legal"),
     ),
     (
         "channel",
         {"channel": "log", "app": "shop", "cap": "5"},
-        "Cap of app shop on channel log: not set → 5/s",
+        "Cap of app shop on channel log: none → 5/s",
         ("cap app channel shop/log", "5"),
     ),
     (
         "app",
         {"app": "shop", "cap": "10", "weight": "", "tasks": "7", "targets": ""},
-        "Limit of tasks of app shop: not set → 7",
+        "Limit of tasks of app shop: none → 7",
         ("limit tasks shop", "7"),
     ),
-    ("app", {"app": "shop", "weight": "2"}, "Weight of app shop: not set → 2", ("app weight shop", "2")),
+    ("app", {"app": "shop", "weight": "2"}, "Weight of app shop: 1 → 2", ("app weight shop", "2")),
 ]
 
 
@@ -141,7 +141,7 @@ async def test_resumed_flow_sends_again(busy: DeskWorld) -> None:
     fields = {"channel": "log", "app": "shop", "paused": "false"}
     async with browsing(busy) as browser:
         plan = await browser.send("/limits/channel", fields)
-        assert f"paused ({PauseKind.HAND}) → not set" in plan.text
+        assert f"paused ({PauseKind.HAND}) → running" in plan.text
         await browser.confirm("/limits/channel", fields)
     assert not busy.client.globals().flow_pauses
 
@@ -158,6 +158,24 @@ async def test_resume_of_what_is_not_paused_leads_to_what_is(busy: DeskWorld) ->
         seen = await browser.send("/limits/channel", {"channel": "log", "app": "news", "paused": "false"})
         assert "App news is not paused on channel log itself, but the whole channel is paused." in seen.text
         assert seen.link("Open the form") == "/limits?channel=log#change"
+
+
+@pytest.mark.parametrize(
+    ("fields", "title", "line"),
+    [
+        ({"channel": "log", "app": "shop", "cap": "none"}, "Remove the cap of app shop on channel log", "20/s → none"),
+        ({"channel": "log", "cap": "30"}, "Set a cap of 30/s for channel log", "none → 30/s"),
+        ({"app": "shop", "cap": "0"}, "Remove the cap of app shop", "20/s → none"),
+        ({"app": "shop", "cap": "30", "tasks": "5"}, "Change app shop", "20/s → 30/s"),
+    ],
+)
+async def test_plan_is_named_after_its_change(busy: DeskWorld, fields: dict[str, str], title: str, line: str) -> None:
+    busy.client.cap_app("shop", 20)
+    busy.client.cap_app("shop", 20, channel="log")
+    async with browsing(busy) as browser:
+        plan = await browser.send(f"/limits/{'channel' if 'channel' in fields else 'app'}", fields)
+    assert f"<h1>{title}</h1>" in plan.html
+    assert line in plan.text
 
 
 async def test_more_than_ten_tasks_are_typed(busy: DeskWorld) -> None:
