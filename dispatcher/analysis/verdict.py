@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from dispatcher.analysis.failing import FAILING
 from dispatcher.analysis.served import WaitingTasks
 from dispatcher.analysis.why import CHANNEL_PAUSED, FLOW_PAUSED, NO_CHANNEL, NO_WORKER_RUNS
 from dispatcher.model.flow_pause import PauseKind, flow_parts
@@ -96,7 +97,9 @@ def _sentence(scene: Scene) -> tuple[str, str, str]:
 
 
 def _concerns(scene: Scene) -> Iterator[Concern]:
-    texts = Counter(text for _, cause, text in scene.endless if cause not in _SAID_OF_ALL or scene.settings is None)
+    yield from _of_providers(scene)
+    said = (*_SAID_OF_ALL, FAILING) if scene.settings else (FAILING,)
+    texts = Counter(text for _, cause, text in scene.endless if cause not in said)
     first = {text: task.id for task, _, text in reversed(scene.endless)}
     for text, tasks in texts.items():
         title = f"{first[text]} {'and others have' if tasks > 1 else 'has'} no end in sight"
@@ -106,6 +109,15 @@ def _concerns(scene: Scene) -> Iterator[Concern]:
     if scene.settings is not None:
         yield from _of_workers(scene)
         yield from _of_settings(scene, scene.settings)
+
+
+def _of_providers(scene: Scene) -> Iterator[Concern]:
+    failing = [held for held in scene.endless if held.cause == FAILING]
+    for channel, tasks in Counter(held.task.channel for held in failing).items():
+        task, _, text = next(held for held in failing if held.task.channel == channel)
+        waits = f"{task.id} and others wait" if tasks > 1 else f"{task.id} waits"
+        page = f"/tasks?channel={channel}&sort=-eta" if tasks > 1 else f"/tasks/{task.id}"
+        yield Concern("bad", f"Channel {channel}: {text.removeprefix('its ')}", f"{waits}.", page, "failing-targets")
 
 
 def _of_workers(scene: Scene) -> Iterator[Concern]:

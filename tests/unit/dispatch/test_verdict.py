@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from dispatcher.analysis.failing import FAILING
 from dispatcher.analysis.served import WaitingTasks
 from dispatcher.analysis.verdict import Held, Scene, verdict
 from dispatcher.model.flow_pause import FlowPause, PauseKind
@@ -50,6 +51,15 @@ def test_verdict_says_when_all_is_done_and_who_is_last_and_why() -> None:
     assert sentence_of(scene(last=cap)) == (
         "All that waits is sent by 08:01:00 UTC; sale is last: the cap of app shop holds it back."
     )
+
+
+def test_verdict_names_channels_whose_tries_fail_with_the_reason() -> None:
+    failing = [Held(task(id_), FAILING, "its tries fail: Failed to connect") for id_ in ("storm", "hail")]
+    assert [each[:4] for each in verdict(scene(endless=failing[:1])).concerns] == [
+        ("bad", "Channel null: tries fail: Failed to connect", "storm waits.", "/tasks/storm")
+    ]
+    assert verdict(scene(endless=failing, settings=None)).concerns[0].text == "storm and others wait."
+    assert sentence_of(scene(last=None, endless=failing)).endswith("for storm: its tries fail: Failed to connect.")
 
 
 def test_verdict_leaves_out_a_cause_that_is_not_known() -> None:

@@ -8,6 +8,7 @@ from math import inf
 from typing import Any, NamedTuple
 
 from dispatcher.access.principal import Scope
+from dispatcher.analysis.failing import FAILING, HIDDEN_BY, fails_by
 from dispatcher.analysis.task_times import RETRY_WAIT
 from dispatcher.analysis.verdict import Held, Scene, verdict
 from dispatcher.analysis.why import UNKNOWN, CauseShare, pool_text
@@ -26,6 +27,8 @@ from web.console.page import Page, Visit
 
 SHOWN, STUCK = 8, 4
 """Tasks that are shown, and how many of them may be without an end while others have one."""
+_LOOKED_AT = 50
+"""Tasks without an end among which those are looked for whose tries fail."""
 _LAST_FIRST = Sort("eta", descending=True)
 
 
@@ -42,12 +45,15 @@ def read(visit: Visit) -> dict[str, Any]:
     """Return the verdict and the tasks that wait; to operators the service, too."""
     principal, board = visit.desks.principal, visit.desks.board
     groups, now_ms = board.groups(), round(time.time() * 1000)
-    listed = board.tasks({"state": "running"}, str(_LAST_FIRST), SHOWN, None)
+    listed = board.tasks({"state": "running"}, str(_LAST_FIRST), _LOOKED_AT, None)
     paused = board.tasks({"state": "paused"}, str(_LAST_FIRST), SHOWN, None).tasks
     ending = board.tasks({"state": "running"}, str(_LAST_FIRST), SHOWN, _LAST_FIRST.cursor((inf, ""))).tasks
-    stuck = [task for task in (*listed.tasks, *paused) if task.eta_s is None and task.targets.pending]
-    endless = _held(visit, stuck[: STUCK if ending else SHOWN])
-    last = _held(visit, ending[: SHOWN - len(endless)])
+    failing = {task.id: task for task in (*listed.tasks, *ending) if fails_by(task, now_ms)}
+    ending = [task for task in ending if task.id not in failing]
+    others = [task for task in (*listed.tasks, *paused) if task.eta_s is None and task.targets.pending]
+    stuck = [*failing.values(), *(task for task in others if task.id not in failing)]
+    endless = _held(visit, stuck[: STUCK if ending else SHOWN], now_ms)
+    last = _held(visit, ending[: SHOWN - len(endless)], now_ms)
     scene = Scene(
         now_ms=now_ms,
         waiting=sum(group.pending for group in groups if group.state != "scheduled"),
@@ -70,6 +76,7 @@ def read(visit: Visit) -> dict[str, Any]:
         "settled": settled,
         "given_up": sum(group.given_up for group in groups) / settled if settled else None,
         "shown": shown,
+        "failing": {task.channel for task in failing.values()},
         "rows": [
             {**task_fields(held.task), "cause": held.cause, "meaning": held.text}
             for held in (each["held"] for each in shown)
@@ -78,7 +85,7 @@ def read(visit: Visit) -> dict[str, Any]:
     }
 
 
-def _held(visit: Visit, tasks: Iterable[TaskView]) -> list[dict[str, Any]]:
+def _held(visit: Visit, tasks: Iterable[TaskView], now_ms: int) -> list[dict[str, Any]]:
     """Return tasks with what holds them back, and the largest causes; not those that have ended meanwhile."""
     found: list[dict[str, Any]] = []
     for task in tasks:
@@ -91,8 +98,10 @@ def _held(visit: Visit, tasks: Iterable[TaskView]) -> list[dict[str, Any]]:
         text = now_text(why) or CauseShare(cause, 0).meaning
         if cause.startswith("cap:"):
             text = f"the cap of {pool_text(cause)} holds it back"
+        elif why.now in HIDDEN_BY and (reason := fails_by(task, now_ms)):
+            cause, text = FAILING, f"its tries fail: {reason}"
         elif cause == RETRY_WAIT and why.last_error:
-            text = f"its targets wait for the next try: {why.last_error.reason or 'they failed'}"
+            text = f"its targets wait for the next try: {why.last_error.last_reason or 'they failed'}"
         largest = [(part.meaning, parts[part.cause]) for part in why.parts[:3]]
         found.append({"held": Held(task, cause, text), "parts": largest, "part": parts.get(cause)})
     return found

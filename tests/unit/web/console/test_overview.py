@@ -1,11 +1,14 @@
 """The overview: what operators see of the service, and keys of one app of their own tasks."""
 
+import re
+
 import pytest
 
 from dispatcher.model.tier import TIERS
 from producers.desk.board.board import Age
 from tests.unit.dispatch.desk.desk_world import DeskWorld
 from tests.unit.web.console.browser import browsing
+from tests.unit.web.console.test_tasks import fail
 
 
 def submit(world: DeskWorld) -> None:
@@ -42,6 +45,17 @@ async def test_overview_names_what_is_wrong_first(shown: DeskWorld) -> None:
     assert "3 targets wait, and no end is in sight for" in page.text
     assert "no worker is running" in page.text
     assert "docs/runbooks.md#no-worker" in page.text
+
+
+async def test_overview_names_a_channel_whose_tries_fail_first_and_no_end(shown: DeskWorld) -> None:
+    fail(shown, "digest")
+    shown.board.foresee(9.0)
+    async with browsing(shown) as browser:
+        page = await browser.get("/")
+    assert "Channel log: tries fail: Failed to connect digest waits." in page.text
+    assert re.findall(r'<tr id="t-([^"]*)"', page.html)[0] == "digest"
+    assert page.text.count("no end in sight: its tries fail") == 1
+    assert " log failing " in page.text
 
 
 async def test_overview_counts_tasks_of_each_state(shown: DeskWorld) -> None:
