@@ -117,7 +117,9 @@ def _of_providers(scene: Scene) -> Iterator[Concern]:
         task, _, text = next(held for held in failing if held.task.channel == channel)
         waits = f"{task.id} and others wait" if tasks > 1 else f"{task.id} waits"
         page = f"/tasks?channel={channel}&sort=-eta" if tasks > 1 else f"/tasks/{task.id}"
-        yield Concern("bad", f"Channel {channel}: {text.removeprefix('its ')}", f"{waits}.", page, "failing-targets")
+        yield Concern(
+            "bad", f"Channel {channel}: {text.removeprefix('its ')}", f"{waits}.", page, "backlog-does-not-move"
+        )
 
 
 def _of_workers(scene: Scene) -> Iterator[Concern]:

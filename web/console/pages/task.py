@@ -31,7 +31,8 @@ def read(visit: Visit) -> dict[str, Any]:
     principal = desks.principal
     task, message, _ = desks.tasks.task_and_message(id_)
     explained = desks.tasks.why(id_)
-    why = why_fields(explained, advises=not principal.app)
+    why, now = why_fields(explained, advises=not principal.app), _now(explained, task)
+    present = () if task.ended else HIDDEN_BY if now[0] == FAILING else (now[0],)
     live = sum(desks.board.facets({})["state"].values())
     can_change = principal.may(Scope.CONTROL) and task.state not in ENDED_STATES
     foresees = (
@@ -46,7 +47,11 @@ def read(visit: Visit) -> dict[str, Any]:
         "task": task,
         "message": list(_texts(message)),
         "why": why,
-        "now": _now(explained, task),
+        "now": now,
+        "parts": sorted(
+            (part | {"present": part["cause"] in present} for part in why["parts"]),
+            key=lambda part: not part["present"],
+        ),
         "what_ifs": list(_what_ifs(visit, task)) if foresees else [],
         "can_change": can_change,
         "failures": failures,
@@ -69,7 +74,7 @@ def _now(explained: Why, task: TaskView) -> tuple[str, str, int]:
     if text := now_text(explained):
         return explained.now, text, 0
     if explained.now:
-        return explained.now, "its targets wait for the next try", due_ms
+        return explained.now, "its targets wait for a retry", due_ms
     return explained.last, CauseShare(explained.last, 0).meaning or "nothing that is known holds it back", 0
 
 

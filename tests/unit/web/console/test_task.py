@@ -152,6 +152,18 @@ async def test_page_of_a_task_whose_tries_fail_says_why_without_the_command_line
         assert "Now: " in (await browser.get("/tasks/digest")).text
 
 
+async def test_causes_of_the_past_are_grey_below_the_present_one_and_have_no_cure(world: DeskWorld) -> None:
+    world.client.task("sale").pause()
+    world.service.clock.advance(10)
+    async with browsing(world) as browser:
+        page = await browser.get("/tasks/sale")
+        causes = page.html[page.html.index('<ul class="list">') :].partition("</ul>")[0].split("<li")[1:]
+        assert ["it was paused" in each for each in causes] == [True, False]
+        assert ["muted" in each for each in causes] == [False, True]
+        assert ["helps: " in each for each in causes] == [True, False]
+        assert "/workers" not in causes[1]
+
+
 async def test_ended_task_has_an_outcome_and_no_actions(world: DeskWorld) -> None:
     world.service.finish("sale")
     world.service.fold()
