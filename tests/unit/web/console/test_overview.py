@@ -44,7 +44,7 @@ async def test_overview_names_what_is_wrong_first(shown: DeskWorld) -> None:
     assert "Nothing is sent, with 1 thing to look at" in page.text
     assert "3 targets wait, and no end is in sight for" in page.text
     assert "no worker is running" in page.text
-    assert "docs/runbooks.md#no-worker" in page.text
+    assert "docs/" not in page.text
 
 
 async def test_overview_names_a_channel_whose_tries_fail_first_and_no_end(shown: DeskWorld) -> None:
