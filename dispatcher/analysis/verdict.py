@@ -75,6 +75,8 @@ def verdict(scene: Scene) -> Verdict:
         headline = "Nothing waits"
     if scene.waiting and scene.settings and not scene.serving:
         headline = "Nothing is sent"
+    elif scene.limited_by == "workers" and any(held.cause == FAILING for held in scene.endless):
+        headline = "Tries fail"  # more workers would try, too
     if concerns:
         headline += f", with {counted(len(concerns), 'thing')} to look at"
     return Verdict(concerns[0].level if concerns else "ok", headline, *_sentence(scene), concerns)
@@ -115,7 +117,7 @@ def _of_providers(scene: Scene) -> Iterator[Concern]:
     failing = [held for held in scene.endless if held.cause == FAILING]
     for channel, tasks in Counter(held.task.channel for held in failing).items():
         task, _, text = next(held for held in failing if held.task.channel == channel)
-        waits = f"{task.id} and others wait" if tasks > 1 else f"{task.id} waits"
+        waits = f"Task {task.id} waits{', and others' if tasks > 1 else ''}"
         page = f"/tasks?channel={channel}&sort=-eta" if tasks > 1 else f"/tasks/{task.id}"
         yield Concern(
             "bad", f"Channel {channel}: {text.removeprefix('its ')}", f"{waits}.", page, "backlog-does-not-move"

@@ -56,9 +56,10 @@ def test_verdict_says_when_all_is_done_and_who_is_last_and_why() -> None:
 def test_verdict_names_channels_whose_tries_fail_with_the_reason() -> None:
     failing = [Held(task(id_), FAILING, "its tries fail: Failed to connect") for id_ in ("storm", "hail")]
     assert [each[:4] for each in verdict(scene(endless=failing[:1])).concerns] == [
-        ("bad", "Channel null: tries fail: Failed to connect", "storm waits.", "/tasks/storm")
+        ("bad", "Channel null: tries fail: Failed to connect", "Task storm waits.", "/tasks/storm")
     ]
-    assert verdict(scene(endless=failing, settings=None)).concerns[0].text == "storm and others wait."
+    assert verdict(scene(endless=failing, limited_by="workers")).headline.startswith("Tries fail, with")
+    assert verdict(scene(endless=failing, settings=None)).concerns[0].text == "Task storm waits, and others."
     assert sentence_of(scene(last=None, endless=failing)).endswith("for storm: its tries fail: Failed to connect.")
 
 

@@ -103,7 +103,8 @@ def _held(visit: Visit, tasks: Iterable[TaskView], now_ms: int) -> list[dict[str
         elif cause == RETRY_WAIT and why.last_error:
             text = f"its targets wait for the next try: {why.last_error.last_reason or 'they failed'}"
         largest = [(part.meaning, parts[part.cause]) for part in why.parts[:3]]
-        found.append({"held": Held(task, cause, text), "parts": largest, "part": parts.get(cause)})
+        is_past = not (why.now or why.last or cause == FAILING)
+        found.append({"held": Held(task, cause, text), "parts": largest, "part": parts.get(cause), "is_past": is_past})
     return found
 
 

@@ -52,7 +52,7 @@ async def test_overview_names_a_channel_whose_tries_fail_first_and_no_end(shown:
     shown.board.foresee(9.0)
     async with browsing(shown) as browser:
         page = await browser.get("/")
-    assert "Channel log: tries fail: Failed to connect digest waits." in page.text
+    assert "Channel log: tries fail: Failed to connect Task digest waits." in page.text
     assert re.findall(r'<tr id="t-([^"]*)"', page.html)[0] == "digest"
     assert page.text.count("no end in sight: its tries fail") == 1
     assert " log failing " in page.text
