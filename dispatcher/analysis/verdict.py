@@ -103,10 +103,13 @@ def _concerns(scene: Scene) -> Iterator[Concern]:
     said = (*_SAID_OF_ALL, FAILING) if scene.settings else (FAILING,)
     texts = Counter(text for _, cause, text in scene.endless if cause not in said)
     first = {text: task.id for task, _, text in reversed(scene.endless)}
+    pools = {text: cause.removeprefix("cap:") for _, cause, text in scene.endless}
     for text, tasks in texts.items():
         title = f"{first[text]} {'and others have' if tasks > 1 else 'has'} no end in sight"
         because = text or "no pause, cap or missing worker explains it"
         page = "/tasks?sort=-eta" if tasks > 1 else f"/tasks/{first[text]}"
+        if scene.settings and (pool := Pool.parse(pools.get(text, ""))):
+            page = limits_at(pool)
         yield Concern("warn", title, f"{because}.", page, "" if text else "stuck-task")
     if scene.settings is not None:
         yield from _of_workers(scene)

@@ -97,6 +97,13 @@ def test_tasks_with_one_cause_are_one_concern() -> None:
     assert (concern.title, concern.page) == ("news and others have no end in sight", "/tasks?sort=-eta")
 
 
+def test_cap_that_leaves_a_task_without_an_end_leads_to_its_form() -> None:
+    held = [Held(task("news"), "cap:app_channel/shop/fcm", "the cap of app shop on channel fcm holds it back")]
+    settings = Globals(capacity=0, tier_weights=WEIGHTS)
+    assert verdict(scene(endless=held, settings=settings)).concerns[0].page == "/limits?app=shop&channel=fcm#change"
+    assert verdict(scene(endless=held, settings=None)).concerns[0].page == "/tasks/news"
+
+
 def test_service_without_a_worker_is_bad_if_something_waits() -> None:
     found = verdict(scene(serving=0, beats=[], last=None, limited_by="workers"))
     assert (found.state, found.headline) == ("bad", "Nothing is sent, with 1 thing to look at")

@@ -39,6 +39,7 @@ class Limit(NamedTuple):
     used: float
     cap: int
     name: str
+    pool: str = ""
 
 
 def read(visit: Visit) -> dict[str, Any]:
@@ -145,7 +146,7 @@ def _limits(
         for pool in settings.pools_of(group.app, group.channel) if group.rate else ():
             used[pool] += group.rate / (group.per_request if settings.unit(pool) is CapUnit.REQUEST else 1)
     for pool, cap in settings.caps.items():
-        yield Limit(pool in signals.caps, used[pool], cap.rate, pool_text(pool))
+        yield Limit(pool in signals.caps, used[pool], cap.rate, pool_text(pool), pool)
     for group in alike:
         if group.is_capped:
             name = f"own caps of {group.tasks:,} tasks" if group.tasks > 1 else f"task {group.name}"

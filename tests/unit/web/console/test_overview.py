@@ -58,6 +58,15 @@ async def test_overview_names_a_channel_whose_tries_fail_first_and_no_end(shown:
     assert " log failing " in page.text
 
 
+async def test_overview_leads_from_a_cap_to_the_form_that_changes_it(world: DeskWorld) -> None:
+    world.client.cap_app("shop", 20, channel="log")
+    submit(world)
+    show(world)
+    async with browsing(world) as browser:
+        page = await browser.get("/")
+    assert page.link("app shop on channel log") == "/limits?app=shop&channel=log#change"
+
+
 async def test_overview_counts_tasks_of_each_state(shown: DeskWorld) -> None:
     async with browsing(shown) as browser:
         page = await browser.get("/")

@@ -85,8 +85,7 @@ def test_cap_that_holds_a_task_back_leads_to_the_form_that_changes_it() -> None:
     cure = environment().get_template("steering.html").make_module().cure  # type: ignore[attr-defined]
     link = str(cure("cap:app_channel/shop/log", None))
     assert link == (
-        ' · <a class="link" href="/limits?app=shop&amp;channel=log#change">'
-        "Change the cap of app shop on channel log…</a>"
+        '<a class="link" href="/limits?app=shop&amp;channel=log#change">Change the cap of app shop on channel log…</a>'
     )
 
 
