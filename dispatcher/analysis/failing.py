@@ -7,7 +7,7 @@ from dispatcher.model.view import TaskView
 FAILING = "failing"
 """The state of such a task, and its cause."""
 HIDDEN_BY = ("", RETRY_WAIT, PROVIDER)
-"""What such a task seems to wait for."""
+"""The cause of such a task, beside those of `why`."""
 _RECENT_MS = 60_000
 """An error counts for this long after the next try was due."""
 

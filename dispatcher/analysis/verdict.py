@@ -100,8 +100,8 @@ def _sentence(scene: Scene) -> tuple[str, str, str]:
 
 def _concerns(scene: Scene) -> Iterator[Concern]:
     yield from _of_providers(scene)
-    said = (*_SAID_OF_ALL, FAILING) if scene.settings else (FAILING,)
-    texts = Counter(text for _, cause, text in scene.endless if cause not in said)
+    named = (*_SAID_OF_ALL, FAILING) if scene.settings else (FAILING,)
+    texts = Counter(text for _, cause, text in scene.endless if cause not in named)
     first = {text: task.id for task, _, text in reversed(scene.endless)}
     pools = {text: cause.removeprefix("cap:") for _, cause, text in scene.endless}
     for text, tasks in texts.items():

@@ -50,7 +50,7 @@ class Plan(NamedTuple):
 
 
 class Elsewhere(InvalidInput):
-    """What was asked for is so already; another thing holds tasks back, which a form elsewhere changes."""
+    """A change that has been made already. Another setting holds the tasks back, which a form elsewhere changes."""
 
     def __init__(self, cause: str, to: str) -> None:
         super().__init__(cause, "An operator resumes it at Limits.")
