@@ -1,6 +1,5 @@
 """Every page in every state: it can be read by everyone, and says what is so."""
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,6 +9,7 @@ from playwright.sync_api import Browser
 from tests.browser.accessible import violations
 from tests.browser.conftest import Opened, opened
 from tests.browser.scene import IN_REDIS, MANY, Scene, scene
+from tests.integration.worker_crew import eventually
 from web.console.pages import PAGES
 
 LOOKS: dict[str, dict[str, Any]] = {
@@ -82,7 +82,7 @@ def test_pages_without_redis_keep_their_figures_and_say_their_age(chromium: Brow
         for path in PATHS:
             tab.go(path)
         lost.lose_redis()
-        time.sleep(1.5)  # pages are not read again within a second
+        eventually(lambda: shows_old_figures(tab, PATHS[-1]), 30, "the page that was read last is read again")
 
         def check(path: str, text: str) -> None:
             if path not in ("/tasks", "/dead-letters"):  # whose rows are the board's, and Pulsar's
@@ -90,6 +90,11 @@ def test_pages_without_redis_keep_their_figures_and_say_their_age(chromium: Brow
                 assert tab.page.locator("main.stale").count() == 1, path
 
         looked_at(tab, PATHS, check)
+
+
+def shows_old_figures(tab: Opened, path: str) -> bool:
+    tab.go(path)
+    return tab.page.locator("main.stale").count() == 1
 
 
 @look
