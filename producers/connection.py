@@ -6,7 +6,7 @@ from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from backends.redis.epochs import Epochs
+from backends.redis.epochs import REBUILD_STEP, Epochs
 from backends.redis.letter_index import LetterIndex
 from backends.redis.registry.access import AccessTable
 from backends.redis.registry.audit import AuditTable
@@ -18,7 +18,7 @@ from backends.redis.workers import JobLocks, Workers
 from backends.settings import ConnectionSettings, require_addresses
 from backends.system_clock import SystemClock
 from dispatcher.access.principal import NOBODY, Caller
-from dispatcher.model.errors import Unreachable
+from dispatcher.model.errors import NotReady, Unreachable
 from dispatcher.model.flow_pause import FlowPause
 from dispatcher.model.pools import CapState
 from dispatcher.model.task import PushTask
@@ -117,6 +117,16 @@ class Connection:
         """Return the last entry of each flow; as the control topic has it if Redis is gone. Raises as `services`."""
         read = self.registry.service.flow_entries
         return without_redis(read, lambda: self.services().known.stored_flows())  # noqa: PLW0108  # it connects
+
+    def tier_weights(self) -> Mapping[str, float]:
+        """Return the weights of the tiers. Raises NotReady while the view is empty or being rebuilt: it lacks them."""
+        was_complete, weights = self.epochs.ready(), self.registry.service.globals().tier_weights
+        if not (was_complete and self.epochs.ready()):
+            raise NotReady(
+                "The view in Redis is not complete, so the weights of the other tiers are not known.",
+                f"Name all three tiers. {REBUILD_STEP}",
+            )
+        return weights
 
     def failures(self, task: str) -> Iterator[TargetRecord]:
         """Return the task's failed targets so far. Nothing is read while its counts show none. Raises as `services`."""

@@ -116,4 +116,5 @@ class ServiceClient:
         return change_service(self._services(), settings)
 
     def _service_controls(self, put: Put) -> ServiceControls:
-        return ServiceControls(put, self._connection.now_ms, self._connection.flow_entries)
+        connection = self._connection
+        return ServiceControls(put, connection.now_ms, connection.flow_entries, connection.tier_weights)

@@ -10,20 +10,22 @@ from dispatcher.model.service_settings import POLICY, Setting
 
 Put = Callable[[Sequence[Setting]], None]
 Flows = Callable[[], Mapping[str, FlowPause]]
+Weights = Callable[[], Mapping[str, float]]
 MAX_PAUSE_S = KEPT_MS / 1000
 
 
 class ServiceControls:
     """Changes the settings of the whole service.
 
-    put: takes the changed settings. now_ms: returns Redis' time. flows: returns the last entry of each flow. All
-    methods raise InvalidInput and the exceptions of these functions.
+    put: takes the changed settings. now_ms: returns Redis' time. flows: returns the last entry of each flow. weights:
+    returns those of the tiers. All methods raise InvalidInput and the exceptions of these functions.
     """
 
-    def __init__(self, put: Put, now_ms: Callable[[], int], flows: Flows = dict) -> None:
+    def __init__(self, put: Put, now_ms: Callable[[], int], flows: Flows = dict, weights: Weights = dict) -> None:
         self._put = put
         self._now_ms = now_ms
         self._flows = flows
+        self._weights = weights
 
     def set_capacity(self, targets_per_s: int, burst: int = 0) -> None:
         """Set the targets/s of all workers together; 0: unlimited.
@@ -32,9 +34,11 @@ class ServiceControls:
         """
         self._set("capacity", Cap(targets_per_s, burst))
 
-    def set_tiers(self, high: float, medium: float, low: float) -> None:
-        """Set the weights of the tiers, 0.001 to 1,000 each."""
-        self._set("tiers", {"high": high, "medium": medium, "low": low})
+    def set_tiers(self, high: float | None = None, medium: float | None = None, low: float | None = None) -> None:
+        """Set the weights of the tiers, 0.001 to 1,000 each. None: unchanged."""
+        named = {"high": high, "medium": medium, "low": low}
+        given = {tier: weight for tier, weight in named.items() if weight is not None}
+        self._set("tiers", given if given.keys() == named.keys() else {**self._weights(), **given})
 
     def set_sharing(self, shared_by: str) -> None:
         """Set the unit that shares capacity within a tier: `tasks`, or `apps` and then the tasks of each app."""

@@ -1,7 +1,6 @@
 """The whole service over HTTP: settings, channels, apps, workers, signals. For operators."""
 
 import time
-from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
 from typing import Annotated
@@ -13,7 +12,7 @@ from dispatcher.analysis.situation import job_of_view
 from dispatcher.model.errors import InvalidInput, NotFound
 from dispatcher.model.pools import Cap
 from dispatcher.model.task import MAX_TARGETS
-from dispatcher.model.tier import Tier
+from dispatcher.model.tier import TIERS, Tier
 from fairlane.figures.rows import signal_fields, worker_fields
 from fairlane.figures.signals import ServiceState, SignalMeter
 from fairlane.figures.usage import app_usage, channels
@@ -35,15 +34,15 @@ class ServiceChanges(Input):
     sharing: str | None = None
     """tasks or apps."""
 
-    def make(self, weights: Mapping[str, float], service: ServiceControls) -> None:
-        """Make the changes. weights: of the tiers, as they are. Raises InvalidInput."""
+    def make(self, service: ServiceControls) -> None:
+        """Make the changes. Raises InvalidInput; NotReady if tiers are left out that the view does not know."""
         if self.capacity is not None:
             cap = Cap.of(self.capacity)
             service.set_capacity(cap.rate, cap.burst)
         if self.tiers is not None:
-            if unknown := self.tiers.keys() - weights.keys():
+            if unknown := self.tiers.keys() - {*map(str, TIERS)}:
                 raise InvalidInput(f"tiers: has {', '.join(sorted(unknown))}; the tiers are high, medium and low.")
-            service.set_tiers(**{**weights, **self.tiers})
+            service.set_tiers(**self.tiers)
         if self.sharing is not None:
             service.set_sharing(self.sharing)
 
@@ -114,8 +113,7 @@ def show_service(call: Call) -> Answer:
 
 
 def set_service(call: Call) -> Answer:
-    client = call.desks.service.client("service.set")
-    client.change_service(partial(call.body.make, client.globals().tier_weights))
+    call.desks.service.client("service.set").change_service(call.body.make)
     return show_service(call)
 
 

@@ -72,10 +72,7 @@ def set_tiers(ctx: click.Context, weights: tuple[tuple[str, str], ...], **trial:
         given = {name: float(text) for name, text in weights}
     except ValueError as error:
         raise click.UsageError(f"A weight must be a number: {error}.") from None
-    with client_of(ctx) as client:
-        new_weights = {**client.globals().tier_weights, **given}
-    done = " ".join(f"{name}={value:g}" for name, value in new_weights.items())
-    change(ctx, "set_tiers", done, **trial | new_weights)
+    change(ctx, "set_tiers", " ".join(f"{name}={value:g}" for name, value in given.items()), **trial | given)
 
 
 def pause_channel(

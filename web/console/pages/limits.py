@@ -55,11 +55,10 @@ class Asked(NamedTuple):
 
 
 def _service(visit: Visit) -> Asked:
-    settings = visit.desks.service.client("service.set").globals()
-    present = _present(settings)
+    present = _present(visit.desks.service.client("service.set").globals())
     form = {name: text for name, text in visit.form.items() if text.strip() != present.get(name)}
     given = body(ServiceChanges, form, tiers=texts(form, *map(str, TIERS)) or None)
-    return Asked("Change the service", "service.set", partial(given.make, settings.tier_weights), lambda _: True)
+    return Asked("Change the service", "service.set", given.make, lambda _: True)
 
 
 def _present(settings: Globals) -> dict[str, str]:

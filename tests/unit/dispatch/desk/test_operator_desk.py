@@ -52,3 +52,25 @@ def test_changes_of_the_service_are_made_all_or_none(world: DeskWorld) -> None:
     with pytest.raises(InvalidInput, match="nothing to change"):
         world.client.change_service(lambda _: None)
     assert len(world.service.log) == stored
+
+
+def test_tiers_that_are_not_named_keep_their_weights(world: DeskWorld) -> None:
+    world.client.set_tiers(high=8, medium=4, low=2)
+    world.client.change_service(lambda service: service.set_tiers(high=9))
+    assert world.client.globals().tier_weights == {"high": 9.0, "medium": 4.0, "low": 2.0}
+
+
+def test_view_that_lost_the_weights_of_tiers_resets_none(world: DeskWorld) -> None:
+    world.client.set_tiers(high=8, medium=4, low=2)
+    stored, view = len(world.service.log), world.service.view
+    view.command("DEL", view.keys.globals)
+    view.command("HSET", view.keys.epoch, "ready", 0)
+    for ask in (world.client.change_service, world.client.globals):
+        with pytest.raises(NotReady, match="weights of the other tiers"):
+            ask(lambda service: service.set_tiers(high=9))
+    view.command("DEL", view.keys.epoch)
+    with pytest.raises(NotReady, match="weights of the other tiers"):
+        world.client.change_service(lambda service: service.set_tiers(high=9))
+    assert len(world.service.log) == stored
+    world.client.set_tiers(high=9, medium=4, low=2)
+    assert len(world.service.log) == stored + 1, "three weights need nothing of the view"
