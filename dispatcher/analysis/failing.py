@@ -1,4 +1,4 @@
-"""Whether the tries of a task fail: targets wait, and none is sent. The forecast expects that they succeed."""
+"""Tasks without an end in sight: those whose tries fail, which the forecast expects to succeed, and stuck ones."""
 
 from dispatcher.analysis.send_errors import CAP_TEXT
 from dispatcher.analysis.task_times import PROVIDER, RETRY_WAIT
@@ -6,6 +6,8 @@ from dispatcher.model.view import TaskView
 
 FAILING = "failing"
 """The state of such a task, and its cause."""
+STUCK = "stuck"
+"""The state of a task that waits, is not sent, and has no predicted end."""
 HIDDEN_BY = ("", RETRY_WAIT, PROVIDER)
 """The cause of such a task, beside those of `why`."""
 _RECENT_MS = 60_000
@@ -26,3 +28,13 @@ def fails_by(task: TaskView, now_ms: int) -> str:
     if is_first and error.count < task.targets.sent:
         return ""
     return error.last_reason or "no reason given"
+
+
+def trouble(task: TaskView, eta_s: float | None, now_ms: int) -> str:
+    """Return why no end of a running task is in sight: FAILING or STUCK; empty if one is, or if it waits for people."""
+    if task.waits_for_go or (task.hold_until_sealed and not task.sealed):
+        return ""
+    if fails_by(task, now_ms):
+        return FAILING
+    is_idle = task.state == "running" and task.targets.pending and not task.rate
+    return STUCK if is_idle and eta_s is None else ""

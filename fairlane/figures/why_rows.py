@@ -76,8 +76,13 @@ def why_fields(explained: Why, *, advises: bool = True) -> dict[str, Any]:
 
 def now_text(explained: Why) -> str:
     """Return what a task waits for now, in words; empty for a retry, and if nothing is known."""
-    text = _NOW.get(explained.now, "").format(channel=explained.channel, app=explained.app)
+    text = cause_text(explained.now, explained.channel, explained.app)
     return f"{text} ({pause})" if explained.now == FLOW_PAUSED and (pause := explained.flow_pause) else text
+
+
+def cause_text(cause: str, channel: str, app: str) -> str:
+    """Return a cause that holds a task back now, in words; empty for a retry, and for what is no cause."""
+    return _NOW.get(cause, "").format(channel=channel, app=app)
 
 
 def _row(part: CauseShare, explained: Why) -> dict[str, Any]:

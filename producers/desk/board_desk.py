@@ -1,11 +1,13 @@
 """The board at the desk: lists and events of a principal's live tasks."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from backends.redis.registry.task_rows import TASK_VIEW
 from backends.redis.registry.tasks import Page, TaskSelection
+from dispatcher.analysis.served import Served
+from dispatcher.analysis.why import held_now
 from dispatcher.model.errors import InvalidInput, NotFound
 from dispatcher.model.view import ENDED_STATES, STATES, TaskView
 from producers.desk.acting import Acting
@@ -51,10 +53,17 @@ class BoardDesk(Acting):
 
     @action("tasks.list")
     def facets(self, only: Mapping[str, str | None]) -> dict[str, dict[str, int]]:
-        """Return the number of live tasks by app, state, tier and channel, each among those that the other fields of
-        `only` select. Raises InvalidInput."""
+        """Return the number of live tasks by app, state, tier, channel and trouble, each among those that the other
+        fields of `only` select. Raises InvalidInput."""
         facets, app = self._board.facets(self._selection(only)), self.principal.app
         return facets if not app else {**facets, "app": {app: facets["app"].get(app, 0)}}
+
+    @action("tasks.why")
+    def held(self, tasks: Iterable[TaskView]) -> dict[str, str]:
+        """Return what holds tasks back now, by id: a cause of dispatcher.analysis.why, as far as their state, the
+        settings and the workers say. Raises Unreachable."""
+        settings, served = self._client.globals(), Served.by(self._client.workers())
+        return {task.id: held_now(task, settings, served) for task in tasks}
 
     @action("tasks.list")
     def groups(self) -> list[TaskGroup]:

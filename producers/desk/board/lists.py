@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Self
 
 import msgspec
 
+from dispatcher.analysis.failing import FAILING, STUCK, trouble
 from dispatcher.model.errors import DECODING_ERRORS, InvalidInput
 from dispatcher.model.view import TaskView
 from producers.desk.board.groups import TaskGroup, grouped
@@ -39,6 +40,8 @@ class Selection:
     id_prefix: str | None = None
     q: str | None = None
     """A part of the id."""
+    trouble: str | None = None
+    """FAILING or STUCK of dispatcher.analysis.failing; known to `Lists` alone."""
     ids: ScopedIds = _INTERNAL
     """How the ids are shown in which `id_prefix` and `q` are looked for."""
 
@@ -100,12 +103,15 @@ class Sort(NamedTuple):
 class Lists:
     """Live tasks in every order, at one moment."""
 
-    def __init__(self, tasks: Iterable[TaskView] = (), etas: Mapping[str, float] | None = None) -> None:
-        """etas: seconds until done by task; tasks without one come last."""
+    def __init__(
+        self, tasks: Iterable[TaskView] = (), etas: Mapping[str, float] | None = None, now_ms: int = 0
+    ) -> None:
+        """etas: seconds until done by task; tasks without one come last. now_ms: their wall time."""
         self.used = set[str]()
         """The orders that were asked for, and the groups if they were."""
         self._etas = etas or {}
         self._tasks = list(tasks)
+        self._now_ms = now_ms
         self._orders: dict[str, list[TaskView]] = {}
 
     def prepare(self, used: Iterable[str]) -> bool:
@@ -129,6 +135,15 @@ class Lists:
     def _groups(self) -> list[TaskGroup]:
         return grouped(self._tasks)
 
+    @cached_property
+    def _troubled(self) -> dict[str, dict[str, TaskView]]:
+        """Tasks in trouble, by trouble and id."""
+        found: dict[str, dict[str, TaskView]] = {FAILING: {}, STUCK: {}}
+        for task in self._tasks:
+            if kind := trouble(task, self._etas.get(task.id), self._now_ms):
+                found[kind][task.id] = task
+        return found
+
     def groups(self) -> list[TaskGroup]:
         """Return the tasks in groups."""
         self.used.add("_groups")
@@ -140,10 +155,17 @@ class Lists:
         """Return the selected tasks after a cursor, and the cursor of the next page. Raises InvalidInput."""
         found: list[TaskView] = []
         for block in self._blocks(sort, sort.after(cursor)):
-            found += selection.among(block)
+            found += selection.among(self._in_trouble(block, selection.trouble))
             if len(found) > limit:
                 return found[:limit], sort.cursor(self._key(sort.by)(found[limit - 1]))
         return found, None
+
+    def _in_trouble(self, block: list[TaskView], kind: str | None) -> list[TaskView]:
+        if kind is None:
+            return block
+        self.used.add("_troubled")
+        known = self._troubled.get(kind, {})
+        return [task for task in block if task.id in known]
 
     def counts(self, app: str = "") -> dict[str, dict[str, int]]:
         """Return the number of tasks by value of each of COUNTED; app: only of its own, empty: of all."""
@@ -155,17 +177,22 @@ class Lists:
         return {name: dict(count) for name, count in counts.items()}
 
     def facets(self, selection: Selection) -> dict[str, dict[str, int]]:
-        """Return the number of tasks by value of each of COUNTED: those that all other fields of a selection select."""
+        """Return the number of tasks by value of each of COUNTED, and by trouble: those that all other fields of a
+        selection select."""
         counts = self._counts
         if selection.q or selection.id_prefix:
             named = replace(selection, app=None, state=None, tier=None, channel=None).among(self._tasks)
             counts = Counter(map(attrgetter(*COUNTED), named))
-        facets: dict[str, Counter[str]] = {name: Counter() for name in COUNTED}
+        facets: dict[str, Counter[str]] = {name: Counter() for name in (*COUNTED, "trouble")}
         for values, count in counts.items():
             given = dict(zip(COUNTED, values, strict=True))
             missed = [name for name in COUNTED if getattr(selection, name) not in (None, given[name])]
             for name in missed if len(missed) == 1 else () if missed else COUNTED:
                 facets[name][given[name]] += count
+        self.used.add("_troubled")
+        of_any_state = replace(selection, state=None)
+        for kind, tasks in self._troubled.items():
+            facets["trouble"][kind] = len(of_any_state.among(tasks.values()))
         return {name: dict(count) for name, count in facets.items()}
 
     def size(self, app: str = "") -> int:

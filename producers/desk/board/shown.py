@@ -43,7 +43,7 @@ class ShownLists:
             if began_s < self._next_at_s:
                 return
             self.is_stale, self._cost_s = False, 0.0
-            self._next = Lists(tasks, etas), as_of_s, is_complete
+            self._next = Lists(tasks, etas, self._clock.wall_ms()), as_of_s, is_complete
         is_ready = self._prepare(self._next[0], began_s + _STEP_S)
         self._cost_s += self._clock.monotonic_s() - began_s
         if is_ready:

@@ -1,15 +1,17 @@
 """Tasks: which are stuck, which are mine, and in what order they will end."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlencode
 
 from dispatcher.access.principal import Scope
-from dispatcher.analysis.failing import fails_by
-from dispatcher.model.errors import InvalidInput
-from dispatcher.model.view import ENDED_STATES
+from dispatcher.analysis.failing import FAILING, STUCK, fails_by
+from dispatcher.model.errors import InvalidInput, NotReady, Unreachable
+from dispatcher.model.view import ENDED_STATES, TaskView
 from fairlane.figures.rows import task_fields
+from fairlane.figures.why_rows import cause_text
 from producers.control.task_changes import LIVE_STATES, TaskFilter
 from web.console.page import Page, Visit
 from web.console.steering import change_form
@@ -22,31 +24,27 @@ NEXT_TO_END = "eta"
 
 
 def read(visit: Visit) -> dict[str, Any]:
-    """Live tasks by a filter, with exact counts, failing ones first; or ended ones, which are listed newest first."""
+    """Live tasks by a filter, with exact counts; or ended ones, which are listed newest first."""
     query, board = visit.query, visit.desks.board
     only = {name: query.get(name) for name in FILTERS}
     ended = only["state"] in ENDED_STATES
     sort = "-created" if ended else query.get("sort", NEXT_TO_END)
-    selected = {**only, "q": None, "id_prefix": only["q"]} if ended else only
+    selected = {**only, "q": None, "id_prefix": only["q"]} if ended else _selection(only)
     rows = MAX_ROWS if query.get("format") == "csv" else ROWS
     listed = board.tasks(selected, sort, rows, query.get("cursor"))
-    tasks = listed.tasks
-    if sort.endswith("eta") and "cursor" not in query and not ended:
-        last = board.tasks(selected, "-eta", ROWS, None).tasks if listed.cursor else tasks
-        now_ms = round(time.time() * 1000)
-        failing = {task.id: task for task in last if fails_by(task, now_ms)}
-        tasks = [*failing.values(), *(task for task in tasks if task.id not in failing)]
     facets = board.facets({**selected, "state": None} if ended else selected)
+    states, why = facets["state"] | facets["trouble"], _why(visit, listed.tasks)
     kept = {name: query[name] for name in (*FILTERS, "sort") if name in query}
     return {
-        "tasks": tasks,
-        "rows": [task_fields(task) for task in tasks],
+        "tasks": listed.tasks,
+        "why": why,
+        "rows": [{**task_fields(task), "why": why[task.id][1]} for task in listed.tasks],
         "age": listed.age,
         "only": only,
         "sort": sort,
         "ended": ended,
-        "matching": None if ended else sum(n for state, n in facets["state"].items() if only["state"] in (None, state)),
-        "live": {state: facets["state"].get(state, 0) for state in LIVE_STATES},
+        "matching": None if ended else states.get(only["state"], 0) if only["state"] else sum(facets["state"].values()),
+        "live": {state: states.get(state, 0) for state in (FAILING, STUCK, *LIVE_STATES)},
         "facets": facets,
         "first": _address(kept) if "cursor" in query else None,
         "next": _address(kept, cursor=listed.cursor) if listed.cursor else None,
@@ -54,6 +52,26 @@ def read(visit: Visit) -> dict[str, Any]:
         "app": visit.desks.principal.app,
         "can_change": visit.desks.principal.may(Scope.CONTROL) and not ended,
     }
+
+
+def _selection(only: Mapping[str, str | None]) -> dict[str, str | None]:
+    """Return a filter as the board takes it."""
+    state = only["state"]
+    return {**only, "state": None, "trouble": state} if state in (FAILING, STUCK) else dict(only)
+
+
+def _why(visit: Visit, tasks: Sequence[TaskView]) -> dict[str, tuple[str, str]]:
+    """Return what holds tasks back, by id: the cause, and the same in words; both are empty if that is not known."""
+    held, now_ms = dict[str, str](), round(time.time() * 1000)
+    with suppress(Unreachable, NotReady):
+        held = visit.desks.board.held(tasks)
+    found: dict[str, tuple[str, str]] = {}
+    for task in tasks:
+        cause = held.get(task.id, "")
+        found[task.id] = cause, cause_text(cause, task.channel, task.app)
+        if not cause and (reason := fails_by(task, now_ms)):
+            found[task.id] = FAILING, f"tries fail: {reason}"
+    return found
 
 
 def _address(kept: Mapping[str, str], **changed: str) -> str:
@@ -76,14 +94,13 @@ def _chosen(visit: Visit) -> TaskFilter:
     if not any(only.values()):
         raise InvalidInput("No filter is set: this would be all tasks.", "Choose an app, a state or a tier first.")
     part = only["q"]
-    if part is None:
+    if part is None and only["state"] not in (FAILING, STUCK):
         return TaskFilter(app=only["app"], state=only["state"], tier=only["tier"], channel=only["channel"])
-    tasks = visit.desks.board.tasks(only, "id", MAX_ROWS + 1, None).tasks
+    tasks = visit.desks.board.tasks(_selection(only), "id", MAX_ROWS + 1, None).tasks
     if not 0 < len(tasks) <= MAX_ROWS:
-        raise InvalidInput(
-            f"{f'More than {MAX_ROWS:,}' if tasks else 'No'} live tasks have {part!r} in their ids.",
-            "Give another part of the id.",
-        )
+        what = f"have {part!r} in their ids" if part else f"are {only['state']}"
+        some = f"More than {MAX_ROWS:,}" if tasks else "No"
+        raise InvalidInput(f"{some} live tasks {what}.", "Give another filter.")
     return TaskFilter(ids=tuple(task.id for task in tasks))
 
 

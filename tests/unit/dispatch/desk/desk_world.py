@@ -1,5 +1,6 @@
 """The desk over a service in memory: the shipped scripts and submissions, with lists in place of Pulsar."""
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -95,7 +96,7 @@ class LiveBoard(Board):
     def page(
         self, selection: Selection, sort: Sort, limit: int, cursor: str | None = None
     ) -> tuple[list[TaskView], str | None]:
-        return Lists(self._registry.tasks.live(TASK_VIEW)).page(selection, sort, limit, cursor)
+        return self._lists().page(selection, sort, limit, cursor)
 
     def read(self) -> None:
         """Read all tasks, as its thread would."""
@@ -111,10 +112,13 @@ class LiveBoard(Board):
         self._shown.update(self._tasks.values(), {}, 0.0, is_complete=True)
 
     def groups(self) -> list[TaskGroup]:
-        return Lists(self.live()).groups()
+        return self._lists().groups()
 
     def facets(self, selection: Selection) -> dict[str, dict[str, int]]:
-        return Lists(self.live()).facets(selection)
+        return self._lists().facets(selection)
+
+    def _lists(self) -> Lists:
+        return Lists(self.live(), self._etas, round(time.time() * 1000))
 
     def live(self) -> list[TaskView]:
         return self._registry.tasks.live(TASK_VIEW)

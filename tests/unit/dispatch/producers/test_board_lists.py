@@ -1,6 +1,7 @@
 """Lists of the board: filters, orders and cursors over tasks in memory."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dispatcher.analysis.failing import STUCK
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.view import TaskView
 from producers.desk.board.lists import SORTS, Lists, Selection, Sort
@@ -115,6 +117,19 @@ def test_counts_are_those_of_the_tasks_of_the_app(board: tuple[list[TaskView], d
         values = [getattr(task, name) for task in own]
         assert by_value == {each: values.count(each) for each in set(values)}
     assert Lists(board[0]).size(app) == len(own)
+
+
+@given(boards(), selections())
+def test_stuck_tasks_are_counted_as_their_pages_show_them(
+    board: tuple[list[TaskView], dict[str, float]], selection: Selection
+) -> None:
+    tasks, etas = board
+    stuck = replace(selection, state=None, trouble=STUCK)
+    found = {task.id for page in pages(Lists(tasks, etas), stuck, Sort(), 3) for task in page}
+    idle = {task.id for task in tasks if task.state == "running" and task.targets.pending and not task.rate}
+    expected = {task.id for task in tasks if naive(task, replace(selection, state=None))} & (idle - etas.keys())
+    assert found == expected
+    assert Lists(tasks, etas).facets(selection)["trouble"].get(STUCK, 0) == len(expected)
 
 
 @pytest.mark.parametrize("sort", SORT_TEXTS)

@@ -78,26 +78,40 @@ async def test_filter_is_the_address_and_counts_are_of_what_matches(world: DeskW
         assert rows((await browser.get("/tasks?app=news")).html) == ["digest"]
 
 
-async def test_stuck_task_has_the_word_for_it(world: DeskWorld) -> None:
-    async with browsing(world) as browser:
-        assert " stuck " in (await browser.get("/tasks?state=running&sort=-eta&q=sale")).text
-
-
-async def test_task_whose_tries_fail_is_listed_first_and_has_no_end(
+async def test_tasks_whose_tries_fail_and_stuck_ones_are_counted_and_filtered(
     world: DeskWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fail(world, "low-07")
-    monkeypatch.setattr("web.console.pages.tasks.ROWS", 20)
     monkeypatch.setattr(world.board, "_etas", {f"low-{number:02}": 10.0 for number in range(12)})
     async with browsing(world) as browser:
-        for address in ("/tasks", "/tasks?state=running&sort=-eta"):
-            page = await browser.get(address)
-            assert rows(page.html)[0] == "low-07"
-            assert len(rows(page.html)) == 14
-            assert page.text.count(" failing ") == 1
-            assert "no end in sight: its tries fail" in page.text
+        page = await browser.get("/tasks")
+        assert len(rows(page.html)) == 14
+        assert "failing 1" in page.text
+        assert "stuck 2" in page.text
+        assert page.text.count("no end in sight: its tries fail") == 1
+        assert rows((await browser.get("/tasks?state=failing")).html) == ["low-07"]
+        page = await browser.get("/tasks?state=stuck&tier=high")
+        assert rows(page.html) == ["sale"]
+        assert "stuck 1" in page.text
+        assert "1 of 1 tasks" in page.text
+        assert "No failing task matches." in (await browser.get("/tasks?state=failing&app=news")).text
+        await browser.confirm("/tasks/change", {"do": "pause", "which": "all", "state": "stuck"})
+        assert {task.id for task in world.board.live() if task.state == "paused"} == {"sale", "digest"}
         assert "failing" in (await browser.get("/tasks/low-07")).text
         assert "in 10 s" not in (await browser.get("/tasks/low-07")).text
+
+
+async def test_rows_say_what_holds_the_task_back(world: DeskWorld) -> None:
+    async with browsing(world) as browser:
+        assert (await browser.get("/tasks?q=sale")).text.count("no worker is running") == 1
+        fail(world, "sale")  # a worker runs from here on
+        world.client.task("digest").pause()
+        page = await browser.get("/tasks")
+        assert page.text.count("tries fail: Failed to connect") == 1
+        assert page.text.count("it is paused") == 1
+        assert "no worker" not in page.text
+        world.client.pause_channel("log")
+        assert (await browser.get("/tasks?tier=high")).text.count("channel log is paused") == 1
 
 
 def test_board_has_no_end_of_a_task_whose_tries_fail(world: DeskWorld) -> None:
