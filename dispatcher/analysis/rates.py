@@ -6,6 +6,7 @@ parts go to the others by weight. A task's rate is the lowest that its pools and
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
@@ -19,6 +20,8 @@ from dispatcher.model.view import Globals, WorkerBeat
 
 _ROUNDS = 12
 EPSILON = 1e-9
+FULL = 0.999
+"""A cap or the capacity counts as used up from this part on."""
 
 
 class ForecastTask(NamedTuple):
@@ -42,6 +45,8 @@ class ForecastTask(NamedTuple):
     """Targets of one request to its provider."""
     tasks: int = 1
     """The number of tasks in it."""
+    chunk: float = 0.0
+    """Targets of one of its envelopes; of several tasks, their mean."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,6 +219,25 @@ SENDING = ("serving", "draining")
 """States of workers that send."""
 RATES_MS = 3_000
 """How far the rates of heartbeats look back."""
+
+
+def binding_caps(jobs: Sequence[ForecastTask], rates: Sequence[float], shares: Shares) -> dict[str, float]:
+    """Return the caps that are used up at these rates of the tasks: `task/ID`, or a pool.
+
+    Each comes with the targets/s of it that heartbeats may not show: what a cap lets through comes in whole envelopes,
+    and some of them less often than rates look back.
+    """
+    binding, used, envelopes = dict[str, float](), defaultdict[str, float](float), defaultdict[str, float](float)
+    sent = defaultdict[str, float](float)
+    for job, rate in zip(jobs, rates, strict=True):
+        if job.cap and rate >= FULL * job.cap:
+            binding[f"task/{job.id}"] = min(rate, job.tasks * job.chunk * 1000 / RATES_MS)
+        for pool in shares.pools_of(job):
+            sent[pool] += rate
+            used[pool] += rate / (job.per_request if pool in shares.request_caps else 1)
+            envelopes[pool] = max(envelopes[pool], job.chunk)
+    full = [pool for pool, amount in used.items() if amount >= FULL * shares.caps[pool]]
+    return binding | {pool: min(sent[pool], envelopes[pool] * 1000 / RATES_MS) for pool in full}
 
 
 def sent_rate(beats: Sequence[WorkerBeat]) -> float:

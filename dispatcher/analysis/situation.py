@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from dispatcher.analysis.forecast import Forecast, Steps, forecast
-from dispatcher.analysis.rates import ForecastTask, shares_of, targets_per_request
+from dispatcher.analysis.rates import ForecastTask, binding_caps, shares_of, targets_per_request
 from dispatcher.model.view import Globals, TaskView
 
 RATES_KNOWN_MS = 5_000
@@ -53,8 +53,7 @@ class Situation(NamedTuple):
         """
         steps = max(20, _ETA_WORK // max(1, len(self.tasks)))
         prediction = self._forecast(self.settings.capacity or self.measured_rate, steps)
-        allowed = sum(prediction.rates.values())
-        if self._rates_are_known() and self.measured_rate < _WORKERS_LIMIT * allowed:
+        if self._rates_are_known() and self._workers_limit(prediction.rates):
             if not self.measured_rate:
                 return Outlook()
             prediction = self._forecast(self.measured_rate, steps)
@@ -66,6 +65,15 @@ class Situation(NamedTuple):
             if seconds is not None and task not in endless and prediction.rates.get(task, 0.0) < math.inf
         }
         return Outlook(etas, prediction.steps)
+
+    def _workers_limit(self, rates: Mapping[str, float]) -> bool:
+        """Return whether the workers send less than these rates, even if slow caps had let nothing through lately."""
+        allowed = sum(rates.values())
+        if self.measured_rate >= _WORKERS_LIMIT * allowed:
+            return False
+        jobs = [job_of_view(task, self.now_ms) for task in self.tasks if rates.get(task.id)]
+        unseen = binding_caps(jobs, [rates[job.id] for job in jobs], shares_of(self.settings))
+        return self.measured_rate < _WORKERS_LIMIT * (allowed - sum(unseen.values()))
 
     def _rates_are_known(self) -> bool:
         return any(
@@ -100,4 +108,5 @@ def job_of_view(task: TaskView, now_ms: int, *, with_unpublished: bool = False) 
         start_s=start_s,
         on_hold=on_hold,
         per_request=targets_per_request(task.channel, task.chunk),
+        chunk=task.chunk,
     )

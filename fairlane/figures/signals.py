@@ -4,16 +4,18 @@ The metrics of every worker and `fairlane signals` show the same figures.
 """
 
 import math
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from backends.redis.registry.task_rows import LiveTask
 from dispatcher.analysis.rates import (
+    FULL,
     ForecastTask,
     Shares,
     TaskKind,
+    binding_caps,
     rates_of,
     sendable,
     shares_of,
@@ -30,8 +32,6 @@ BEHIND_S = 1.0
 """A tier is behind if its backlog takes longer than this at the recent rate. A smaller backlog is merely in transit."""
 _USED = 0.9
 """Capacity and caps limit the rate if at least this part of them is used."""
-_FULL = 0.999
-"""In the model, a cap or the capacity counts as used up from this part on."""
 _GROW_AT_MOST = 2.0
 """Limit on the recommended growth, as a multiple of the present number of workers.
 
@@ -131,6 +131,7 @@ def job_of_live(task: LiveTask, now_ms: int) -> ForecastTask:
         start_s=max(0, task.start_ms - now_ms) / 1000,
         on_hold=task.on_hold,
         per_request=targets_per_request(task.channel, task.chunk),
+        chunk=task.chunk,
     )
 
 
@@ -160,7 +161,7 @@ class SignalMeter:
             rate=rate,
             workers=serving,
             limited_by=limited_by,
-            caps=caps,
+            caps=sorted(caps),
             workers_needed=needed,
             tiers=tiers,
             missing=missing,
@@ -189,31 +190,20 @@ class _Load:
         """Return whether more targets wait than are merely in transit."""
         return self.backlog[tier] > self.rates[tier] * BEHIND_S
 
-    def limit(self, workers: int, caps: Sequence[str]) -> tuple[str, int]:
-        """Return what limits the rate, and the number of workers needed. `caps`: those that bind."""
+    def limit(self, workers: int, caps: Mapping[str, float]) -> tuple[str, int]:
+        """Return what limits the rate, and the number of workers needed. `caps`: those that bind, as binding_caps."""
         if not any(map(self.behind, self.backlog)):
             return "demand", 0
         rate, possible = sum(self.rates.values()), sum(self._possible().values())
-        if rate >= _USED * possible:
-            return "caps" if caps and possible < _FULL * self.shares.capacity else "capacity", workers
+        if workers and rate >= _USED * (possible - sum(caps.values())):
+            return "caps" if caps and possible < FULL * self.shares.capacity else "capacity", workers
         growth = min(_GROW_AT_MOST, possible / rate) if rate else _GROW_AT_MOST
         return "workers", max(1, math.ceil(workers * growth))
 
-    def binding_caps(self) -> list[str]:
-        """Return the names of the binding caps.
-
-        They are used up when the tiers that are behind get all that capacity and caps allow.
-        """
+    def binding_caps(self) -> dict[str, float]:
+        """Return the caps that are used up when the tiers that are behind get all that capacity and caps allow."""
         jobs = [job for job in self.jobs if self.behind(job.tier)]
-        kinds = [self._kind_of(job) for job in jobs]
-        used: dict[str, float] = defaultdict(float)
-        binding: set[str] = set()
-        for job, kind, rate in zip(jobs, kinds, rates_of(kinds, self.shares), strict=True):
-            if job.cap and rate >= _FULL * job.cap:
-                binding.add(f"task/{job.id}")
-            for pool in kind.pools:
-                used[pool] += rate
-        return sorted(binding | {pool for pool, rate in used.items() if rate >= _FULL * self.shares.caps[pool]})
+        return binding_caps(jobs, rates_of(list(map(self._kind_of, jobs)), self.shares), self.shares)
 
     def signals(self, tier: str) -> TierSignals:
         backlog, rate, total = self.backlog[tier], self.rates[tier], sum(self.rates.values())
@@ -249,4 +239,5 @@ class _Load:
         return possible
 
     def _kind_of(self, job: ForecastTask) -> TaskKind:
-        return TaskKind(job.tier, job.app, self.shares.pools_of(job), job.weight, job.cap or math.inf)
+        pools, limit = self.shares.pools_of(job), job.cap or math.inf
+        return TaskKind(job.tier, job.app, pools, job.weight, limit, job.per_request)

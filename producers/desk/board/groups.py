@@ -37,6 +37,8 @@ class TaskGroup(NamedTuple):
     """Their targets with an outcome."""
     given_up: int
     """Their targets that failed or expired."""
+    chunks: int
+    """Targets of an envelope of each, added up."""
 
     def plus(self, other: "TaskGroup") -> "TaskGroup":
         """Return the group with the tasks of another one."""
@@ -56,6 +58,7 @@ class TaskGroup(NamedTuple):
             on_hold=self.state != "running",
             per_request=self.per_request,
             tasks=self.tasks,
+            chunk=self.chunks / self.tasks,
         )
 
 
@@ -77,7 +80,7 @@ def grouped(tasks: Iterable[TaskView]) -> list[TaskGroup]:
         key = tier, app, channel, targets_per_request(channel, chunk), cap > 0, state
         group = TaskGroup(
             *key, some[0].id, len(some), weight, caps, rate, pending, 0 if sealed else sum(map(_expected, some)),
-            total - pending, failed + expired,
+            total - pending, failed + expired, chunk * len(some),
         )  # fmt: skip
         groups[key] = groups[key].plus(group) if key in groups else group
     return list(groups.values())

@@ -25,8 +25,8 @@ def ids(groups: list[TaskGroup]) -> list[tuple[str, int]]:
 
 def test_group_adds_up_its_tasks() -> None:
     first = grouped(TASKS)[0]
-    assert first[6:] == ("a", 2, 3.0, 0, 2.5, 8, 0, 12, 6)
-    assert (first.job.weight, first.job.pending, first.job.on_hold) == (3_000, 8.0, False)
+    assert first[6:] == ("a", 2, 3.0, 0, 2.5, 8, 0, 12, 6, 20)
+    assert (first.job.weight, first.job.pending, first.job.chunk, first.job.on_hold) == (3_000, 8.0, 10.0, False)
 
 
 def test_tasks_of_other_apps_or_states_and_those_with_caps_are_groups_of_their_own() -> None:

@@ -92,6 +92,30 @@ def test_a_backlog_that_a_cap_holds_back_asks_for_no_workers() -> None:
     assert found.of("high").spare == pytest.approx(901)
 
 
+@pytest.mark.parametrize(("cap", "sent"), [(9, 0.0), (9, 100 / 3), (40, 100 / 3), (40, 200 / 3)])
+def test_cap_that_lets_an_envelope_through_now_and_then_limits_between_them_too(cap: int, sent: float) -> None:
+    """Rates are of the last 3 s, in which a cap of 9/s lets none of a hundred through, or one."""
+    own, pool = job("high", 90_000, id="big", cap=cap, chunk=100), job("high", 90_000, chunk=100)
+    for found in (
+        signals(own, beats=[beat("a", sent)]),
+        signals(pool, beats=[beat("a", sent)], caps={"channel/http": Cap(cap)}),
+        signals(pool, pool, beats=[beat("a", sent)], caps={"channel/http": Cap(cap)}),
+    ):
+        assert (found.limited_by, found.workers_needed) == ("caps", 1)
+    beside = signals(own, job("high", 90_000, chunk=100), beats=[beat("a", sent)])
+    assert beside.limited_by == "workers", "what no cap holds back is not sent either"
+    assert signals(own, beats=[]).limited_by == "workers"
+
+
+def test_cap_of_requests_binds_by_its_requests() -> None:
+    counted = {"caps": {"quota/fleet": Cap(10)}, "quotas": {"http/shop": "fleet"}, "quota_units": {"fleet": "request"}}
+    of_a_hundred = job("high", 90_000, per_request=100, chunk=100)
+    found = signals(of_a_hundred, beats=[beat("a", 500)], capacity=500, **counted)
+    assert (found.limited_by, found.caps) == ("capacity", [])
+    found = signals(of_a_hundred, beats=[beat("a", 1_000)], capacity=5_000, **counted)
+    assert (found.limited_by, found.caps) == ("caps", ["quota/fleet"])
+
+
 def test_the_cap_of_a_task_is_named_and_so_is_each_that_binds_beside_the_capacity() -> None:
     alone = signals(job("high", 90_000, id="big", cap=500), beats=[beat("a", 499)], capacity=2_014)
     assert (alone.limited_by, alone.caps) == ("caps", ["task/big"])

@@ -66,6 +66,14 @@ def test_what_the_workers_send_counts_where_they_are_the_limit() -> None:
     assert etas(Service([begun], 1_000, serving(60))) == pytest.approx([6.0]), "the rate is not known yet"
 
 
+def test_cap_that_lets_an_envelope_through_now_and_then_keeps_its_end() -> None:
+    """Rates are of the last 3 s, in which none of its envelopes may have been due."""
+    capped = task_view("a", 900, cap=9, chunk=100, first_outcome_ms=LONG_AGO_MS)
+    assert etas(Service([capped], 1_000, serving(0))) == [pytest.approx(100.0)]
+    beside = [capped, task_view("b", 6_000, chunk=100, first_outcome_ms=LONG_AGO_MS)]
+    assert etas(Service(beside, 1_000, serving(0))) == [None, None]
+
+
 def test_without_capacity_and_rate_only_caps_tell() -> None:
     tasks = [task_view("a", 6_000), task_view("b", 500, cap=50)]
     assert etas(Service(tasks, 0, serving(0))) == [None, pytest.approx(10.0)]
