@@ -1,4 +1,4 @@
-"""Write what the code knows: pages of docs/reference, and the OpenAPI document of the HTTP API.
+"""Write what the code knows: pages of docs/reference, the OpenAPI document of the HTTP API, and the console's runbooks.
 
 python scripts/reference.py             # writes them
 python scripts/reference.py --check     # exits with 1 if one of them is out of date
@@ -32,6 +32,7 @@ from fairlane.settings import Settings
 from fairlane.worker.report.metrics import CallTimes, EngineCollector, FlowCollector, ServiceCollector
 from scripts import http_reference
 from scripts.api_changes import breaking
+from scripts.runbook_page import runbook_page
 from scripts.tables import table
 from web.metrics import ApiFigures
 
@@ -50,6 +51,7 @@ def main(arguments: Sequence[str]) -> int:
         "docs/reference/http.md": http_reference.http(MADE),
         "docs/reference/problems.md": http_reference.problems(MADE),
         OPENAPI: http_reference.openapi(),
+        "web/console/templates/runbooks.html": runbook_page((ROOT / "docs/runbooks.md").read_text(encoding="utf-8")),
     }
     if "--check" in arguments:
         stale = [name for name, text in pages.items() if (ROOT / name).read_text(encoding="utf-8") != text]

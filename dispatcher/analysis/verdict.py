@@ -3,11 +3,12 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import NamedTuple
 
 from dispatcher.analysis.failing import FAILING
 from dispatcher.analysis.served import WaitingTasks
-from dispatcher.analysis.why import CHANNEL_PAUSED, FLOW_PAUSED, NO_CHANNEL, NO_WORKER_RUNS
+from dispatcher.analysis.why import CHANNEL_PAUSED, FLOW_PAUSED, NO_CHANNEL, NO_WORKER_RUNS, PAUSED
 from dispatcher.model.flow_pause import PauseKind, flow_parts
 from dispatcher.model.pools import Pool
 from dispatcher.model.values import counted, moment
@@ -20,6 +21,18 @@ _HEADLINES = {
     "workers": "More workers would send more",
 }
 _SAID_OF_ALL = (CHANNEL_PAUSED, FLOW_PAUSED, NO_CHANNEL, NO_WORKER_RUNS)
+
+
+class Runbook(StrEnum):
+    """A section of docs/runbooks.md, by its anchor."""
+
+    NO_WORKER = "no-worker"
+    BACKLOG = "backlog-does-not-move"
+    PAUSED_FLOW = "paused-flow"
+    FORGOTTEN_PAUSE = "forgotten-pause"
+    NOT_STORED = "outcomes-not-stored"
+    STUCK_TASK = "stuck-task"
+    APP_LIMIT = "app-at-its-limit"
 
 
 class Held(NamedTuple):
@@ -53,7 +66,7 @@ class Concern(NamedTuple):
     title: str
     text: str
     page: str  # of the console
-    runbook: str = ""  # the section of docs/runbooks.md
+    runbook: Runbook
 
 
 class Verdict(NamedTuple):
@@ -103,14 +116,15 @@ def _concerns(scene: Scene) -> Iterator[Concern]:
     named = (*_SAID_OF_ALL, FAILING) if scene.settings else (FAILING,)
     texts = Counter(text for _, cause, text in scene.endless if cause not in named)
     first = {text: task.id for task, _, text in reversed(scene.endless)}
-    pools = {text: cause.removeprefix("cap:") for _, cause, text in scene.endless}
+    causes = {text: cause for _, cause, text in scene.endless}
     for text, tasks in texts.items():
         title = f"{first[text]} {'and others have' if tasks > 1 else 'has'} no end in sight"
         because = text or "no pause, cap or missing worker explains it"
         page = "/tasks?sort=-eta" if tasks > 1 else f"/tasks/{first[text]}"
-        if scene.settings and (pool := Pool.parse(pools.get(text, ""))):
+        if scene.settings and (pool := Pool.parse(causes[text].removeprefix("cap:"))):
             page = limits_at(pool)
-        yield Concern("warn", title, f"{because}.", page, "" if text else "stuck-task")
+        runbook = Runbook.FORGOTTEN_PAUSE if causes[text] == PAUSED else Runbook.BACKLOG if text else Runbook.STUCK_TASK
+        yield Concern("warn", title, f"{because}.", page, runbook)
     if scene.settings is not None:
         yield from _of_workers(scene)
         yield from _of_settings(scene, scene.settings)
@@ -122,40 +136,38 @@ def _of_providers(scene: Scene) -> Iterator[Concern]:
         task, _, text = next(held for held in failing if held.task.channel == channel)
         waits = f"Task {task.id} waits{', and others' if tasks > 1 else ''}"
         page = f"/tasks?channel={channel}&sort=-eta" if tasks > 1 else f"/tasks/{task.id}"
-        yield Concern(
-            "bad", f"Channel {channel}: {text.removeprefix('its ')}", f"{waits}.", page, "backlog-does-not-move"
-        )
+        yield Concern("bad", f"Channel {channel}: {text.removeprefix('its ')}", f"{waits}.", page, Runbook.BACKLOG)
 
 
 def _of_workers(scene: Scene) -> Iterator[Concern]:
     if scene.waiting and not scene.serving:
         text = f"{scene.waiting:,} targets wait, and nothing is lost."
-        yield Concern("bad", "No worker serves", text, "/workers", "no-worker")
+        yield Concern("bad", "No worker serves", text, "/workers", Runbook.NO_WORKER)
     for each in scene.missing:
         text = f"{counted(each.tasks, 'task')} with {each.targets:,} targets wait for it."
-        yield Concern("bad", f"No worker has channel {each.channel}", text, "/workers", "no-worker")
+        yield Concern("bad", f"No worker has channel {each.channel}", text, "/workers", Runbook.NO_WORKER)
     for beat in scene.beats:
         if beat.state in ("suspect", "lost"):
             text = "Its heartbeats are missing; others take over its lanes."
-            yield Concern("warn", f"Worker {beat.id} is {beat.state}", text, "/workers", "no-worker")
+            yield Concern("warn", f"Worker {beat.id} is {beat.state}", text, "/workers", Runbook.NO_WORKER)
         if beat.unrecorded:
             text = f"{beat.unrecorded.targets:,} targets were sent, and Pulsar does not store it."
-            yield Concern("bad", f"Worker {beat.id} keeps outcomes", text, "/workers", "outcomes-not-stored")
+            yield Concern("bad", f"Worker {beat.id} keeps outcomes", text, "/workers", Runbook.NOT_STORED)
 
 
 def _of_settings(scene: Scene, settings: Globals) -> Iterator[Concern]:
     for channel in sorted(settings.paused_channels):
         page = limits_at(Pool(channel=channel))
-        yield Concern("warn", f"Channel {channel} is paused", "An operator paused it.", page, "forgotten-pause")
+        yield Concern("warn", f"Channel {channel} is paused", "An operator paused it.", page, Runbook.FORGOTTEN_PAUSE)
     for flow, pause in sorted(settings.flow_pauses.items()):
         channel, app = flow_parts(flow)
-        runbook = "forgotten-pause" if pause.kind is PauseKind.HAND else "paused-flow"
+        runbook = Runbook.FORGOTTEN_PAUSE if pause.kind is PauseKind.HAND else Runbook.PAUSED_FLOW
         level = "warn" if pause.kind in (PauseKind.HAND, PauseKind.LIMIT) else "bad"
         yield Concern(level, f"{app} is paused on {channel}", str(pause), limits_at(Pool(app, channel)), runbook)
     for app, tasks in scene.tasks_of.items():
         if 0 < settings.limits_of(app).tasks <= tasks:
             text = f"It has {counted(tasks, 'live task')}, so more are refused."
-            yield Concern("warn", f"{app} is at its limit", text, limits_at(Pool(app)))
+            yield Concern("warn", f"{app} is at its limit", text, limits_at(Pool(app)), Runbook.APP_LIMIT)
 
 
 def limits_at(pool: Pool) -> str:

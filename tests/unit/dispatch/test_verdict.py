@@ -95,6 +95,7 @@ def test_tasks_with_one_cause_are_one_concern() -> None:
     held = [Held(task(id_), "paused", "it is paused") for id_ in ("news", "sale")]
     [concern] = verdict(scene(endless=held)).concerns
     assert (concern.title, concern.page) == ("news and others have no end in sight", "/tasks?sort=-eta")
+    assert concern.runbook == "forgotten-pause"
 
 
 def test_cap_that_leaves_a_task_without_an_end_leads_to_its_form() -> None:
