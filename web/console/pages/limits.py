@@ -4,12 +4,13 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
+from operator import methodcaller
 from typing import Any, NamedTuple
 
 from dispatcher.analysis.verdict import limits_at
 from dispatcher.model.errors import InvalidInput
-from dispatcher.model.flow_pause import flow_parts
-from dispatcher.model.pools import Cap, Pool, pools_of
+from dispatcher.model.flow_pause import flow_name, flow_parts
+from dispatcher.model.pools import Cap, Limits, Pool, pools_of, quota_pool
 from dispatcher.model.tier import TIERS
 from dispatcher.model.values import counted, listed
 from dispatcher.model.view import Globals
@@ -36,12 +37,10 @@ def read(visit: Visit) -> dict[str, Any]:
         "apps": list(map(asdict, apps(settings, groups))),
         "quotas": quotas(settings),
     }
-    chosen = Pool(visit.query.get("app", ""), visit.query.get("channel", ""))
-    names = pools_of(chosen.app, chosen.channel)
-    cap = settings.caps.get(names.app_channel if all(chosen[:2]) else names.channel if chosen.channel else names.app)
-    shown = {"settings": settings, "present": _present(settings), "signals": signals, "age": visit.desks.board.age()}
-    shown |= {"chosen": chosen, "cap": cap.text if cap else ""}
-    return {**shown, **tables, "rows": tables.get(visit.query.get("table", ""), tables["tiers"])}
+    chosen = Pool(*(visit.query.get(kind, "") for kind in Pool._fields))
+    shown = {"settings": settings, "signals": signals, "age": visit.desks.board.age()}
+    shown |= {"chosen": chosen, "present": _present(settings, chosen)}
+    return {**shown, **tables, "rows": tables}
 
 
 class Asked(NamedTuple):
@@ -54,22 +53,38 @@ class Asked(NamedTuple):
     """Whether these tasks are sent by what is changed."""
 
 
-def _service(visit: Visit) -> Asked:
-    present = _present(visit.desks.service.client("service.set").globals())
-    form = {name: text for name, text in visit.form.items() if text.strip() != present.get(name)}
+def _new(visit: Visit, settings: Globals, *names: str) -> dict[str, str]:
+    """Return the form without what is so already. names: of the fields that name its pool."""
+    present = _present(settings, Pool(**texts(visit.form, *names)))
+    return {name: text for name, text in visit.form.items() if name in names or text.strip() != present.get(name)}
+
+
+def _service(visit: Visit, settings: Globals) -> Asked:
+    form = _new(visit, settings)
     given = body(ServiceChanges, form, tiers=texts(form, *map(str, TIERS)) or None)
     return Asked("Change the service", "service.set", given.make, lambda _: True)
 
 
-def _present(settings: Globals) -> dict[str, str]:
-    """Return the fields of the service's form as they are."""
-    weights = {tier: f"{weight:g}" for tier, weight in settings.tier_weights.items()}
-    capacity = Cap(settings.capacity, settings.burst).text if settings.capacity else "none"
-    return {"capacity": capacity, **weights, "sharing": settings.sharing}
+def _present(settings: Globals, pool: Pool) -> dict[str, str]:
+    """Return the fields of the forms as they are: of the service, and of a channel, an app or a quota group."""
+    app, channel, group = pool
+    pools = pools_of(app, channel)
+    name = pools.app_channel if app and channel else pools.channel if channel else pools.app
+    name = quota_pool(group) if group else name
+    cap, limits = settings.caps.get(name), settings.limits.get(app, Limits())
+    return {
+        "capacity": Cap(settings.capacity, settings.burst).text if settings.capacity else "none",
+        **{tier: f"{weight:g}" for tier, weight in settings.tier_weights.items()},
+        "sharing": settings.sharing,
+        "cap": cap.text if cap else "",
+        "unit": str(settings.unit(name)),
+        "weight": f"{settings.app_weights.get(app, 1):g}" if app else "",
+        **{kind: str(most) if most else "" for kind, most in limits._asdict().items()},
+    }
 
 
-def _channel(visit: Visit) -> Asked:
-    name, form = need(visit.form, "channel"), dict(visit.form)
+def _channel(visit: Visit, settings: Globals) -> Asked:
+    name, form = need(visit.form, "channel"), _new(visit, settings, "channel", "app")
     if "paused" in form:  # the other button of the form
         form.pop("cap", None)
     given = body(ChannelChanges, form, for_s=seconds(form, "for_s"))
@@ -82,11 +97,29 @@ def _channel(visit: Visit) -> Asked:
     return Asked(f"{does} {who}", "channel.set", partial(given.make, name), concerns)
 
 
-def _app(visit: Visit) -> Asked:
+def _app(visit: Visit, settings: Globals) -> Asked:
     name = need(visit.form, "app")
-    given = body(AppChanges, visit.form)
+    given = body(AppChanges, _new(visit, settings, "app"))
     does = "Change" if given.weight or given.tasks is not None or given.targets is not None else _caps(given.cap)
     return Asked(f"{does} app {name}", "app.set", partial(given.make, name), lambda group: name in ("*", group.app))
+
+
+def _quota(visit: Visit, settings: Globals) -> Asked:
+    group, joins = need(visit.form, "quota"), visit.form.get("joins", "")
+    if not joins:
+        cap, unit = Cap.of(need(visit.form, "cap")), visit.form.get("unit", "target")
+        flows = {flow for flow, name in settings.quotas.items() if name == group}
+
+        def shares(each: TaskGroup) -> bool:
+            return flow_name(each.channel, each.app) in flows
+
+        change = methodcaller("cap_quota", group, cap, unit)
+        return Asked(f"{_caps(cap.text)} quota group {group}", "service.set", change, shares)
+    channel, app = need(visit.form, "channel"), need(visit.form, "app")
+    change = methodcaller(*(["join_quota", group] if joins == "true" else ["leave_quota"]), channel, app)
+    does = f"{'Add' if joins == 'true' else 'Remove'} app {app} on channel {channel}"
+    where = f"{'to' if joins == 'true' else 'from'} quota group {group}"
+    return Asked(f"{does} {where}", "service.set", change, lambda each: (each.channel, each.app) == (channel, app))
 
 
 def _caps(cap: int | str | None) -> str:
@@ -94,8 +127,9 @@ def _caps(cap: int | str | None) -> str:
     return "Change" if cap is None else f"Set a cap of {cap}/s for" if Cap.of(cap).rate else "Remove the cap of"
 
 
-def _plan(asked_of: Callable[[Visit], Asked], visit: Visit) -> Plan:
-    asked, is_confirmed = asked_of(visit), bool(visit.form.get("confirm"))
+def _plan(asked_of: Callable[[Visit, Globals], Asked], visit: Visit) -> Plan:
+    settings = visit.desks.service.client("service.show").globals()
+    asked, is_confirmed = asked_of(visit, settings), bool(visit.form.get("confirm"))
     made = visit.desks.service.preview_service(asked.action, asked.change, foresee=not is_confirmed)
     if not (lines := _differences(made.before, made.after)):
         raise _nothing(asked.title, visit, made.before)
@@ -120,8 +154,8 @@ def _nothing(title: str, visit: Visit, settings: Globals) -> InvalidInput:
     return InvalidInput(f"{title}: this is set already.", "Nothing was changed.")
 
 
-def _apply(asked_of: Callable[[Visit], Asked], visit: Visit) -> Done:
-    asked = asked_of(visit)
+def _apply(asked_of: Callable[[Visit, Globals], Asked], visit: Visit) -> Done:
+    asked = asked_of(visit, visit.desks.service.client("service.show").globals())
     lacks_redis = visit.desks.service.client(asked.action).change_service(asked.change)
     return Done(f"{asked.title}: this is done, and in the audit. {lacks_redis}".strip())
 
@@ -130,7 +164,8 @@ def _differences(before: Globals, after: Globals) -> list[str]:
     old, new = _words(before), _words(after)
     names = [name for name in old | new if old.get(name) != new.get(name)]
     unset = {
-        name: {"Channel": "running", "App": "running", "Weight": "1"}.get(name.split()[0], "none") for name in names
+        name: {"Channel": "running", "App": "running", "Weight": "1", "Unit": "target"}.get(name.split()[0], "none")
+        for name in names
     }
     return [f"{name}: {old.get(name, unset[name])} → {new.get(name, unset[name])}" for name in names]
 
@@ -148,6 +183,8 @@ def _words(settings: Globals) -> dict[str, str]:
         **{f"Channel {channel}": "paused" for channel in settings.paused_channels},
         **{f"App {app} on channel {channel}": f"paused ({pause})" for (channel, app), pause in flows.items()},
         **{f"Limit of {kind} of app {app}": f"{most:,}" for (app, kind), most in limits.items() if most},
+        **{f"Quota group of {Pool(*reversed(flow_parts(flow)))}": group for flow, group in settings.quotas.items()},
+        **{f"Unit of quota group {group}": unit for group, unit in settings.quota_units.items()},
     }
 
 
@@ -156,7 +193,7 @@ def _cap(cap: Cap) -> str:
     return f"{cap.rate:,}/s{burst}" if cap.rate else "none"
 
 
-_ASKED = {"service": _service, "channel": _channel, "app": _app}
+_ASKED = {"service": _service, "channel": _channel, "app": _app, "quota": _quota}
 PAGE = Page(
     name="limits", path="/limits", title="Limits", action="service.show", read=read,
     forms={name: Form(plan=partial(_plan, asked), apply=partial(_apply, asked)) for name, asked in _ASKED.items()},

@@ -48,6 +48,34 @@ async def test_link_beside_a_cap_fills_the_form_with_its_app_channel_and_rate(bu
         assert 'name="cap" value=""' in by_app
 
 
+async def test_forms_have_what_is_set_and_change_what_is_new_alone(busy: DeskWorld) -> None:
+    busy.client.cap_app("shop", 20)
+    busy.client.limit_app("shop", tasks=7)
+    busy.client.pause_channel("log", app="shop", reason="legal")
+    busy.client.change_service(lambda service: service.cap_quota("project", Cap(600), "request"))
+    busy.client.change_service(lambda service: service.join_quota("project", "log", "news"))
+    async with browsing(busy) as browser:
+        by_app = (
+            (await browser.get("/limits?app=shop")).html.partition('action="/limits/app"')[2].partition("</form>")[0]
+        )
+        given = {"app": "shop", "cap": "20", "weight": "1", "tasks": "7", "targets": ""}
+        for name, value in given.items():
+            assert f'name="{name}" value="{value}"' in by_app
+        plan = await browser.send("/limits/app", {**given, "cap": "30"})
+        assert "Set a cap of 30/s for app shop Cap of app shop: 20/s → 30/s This concerns" in plan.text
+        paused = await browser.get("/limits?app=shop&channel=log")
+        assert "The channel is not paused. App shop is paused on it: hand, legal." in paused.text
+        group = (await browser.get("/limits?quota=project")).html.partition('action="/limits/quota"')[2]
+        assert 'name="cap" value="600"' in group
+        assert '<option value="request" selected>' in group
+        left = {"quota": "project", "joins": "false", "channel": "log", "app": "news"}
+        assert (
+            "Remove app news on channel log from quota group project"
+            in (await browser.confirm("/limits/quota", left)).text
+        )
+    assert not busy.client.globals().quotas
+
+
 async def test_link_of_a_paused_app_fills_the_form_with_its_channel(busy: DeskWorld) -> None:
     busy.client.pause_channel("log", app="shop")
     async with browsing(busy) as browser:
@@ -109,6 +137,18 @@ CHANGES = [
         ("limit tasks shop", "7"),
     ),
     ("app", {"app": "shop", "weight": "2"}, "Weight of app shop: 1 → 2", ("app weight shop", "2")),
+    (
+        "quota",
+        {"quota": "project", "cap": "600", "unit": "request"},
+        "Cap of quota project: none → 600/s Unit of quota group project: target → request",
+        ("cap quota project", "600"),
+    ),
+    (
+        "quota",
+        {"quota": "project", "joins": "true", "channel": "log", "app": "news"},
+        "Quota group of app news on channel log: none → project",
+        ("quota log news", "project"),
+    ),
 ]
 
 
@@ -125,7 +165,7 @@ async def test_form_shows_what_it_would_change_and_then_does_it(
         assert "this is done" in done.text
         audit = await browser.get("/audit?by=user:local")
     assert busy.client.globals() != before
-    assert f"user:local {'shop' if 'app' in fields else '-'} {entry[0]}" in audit.text
+    assert f"user:local {fields.get('app', '-')} {entry[0]}" in audit.text
     assert entry[1] in audit.text
 
 
