@@ -5,11 +5,13 @@ from typing import Any
 
 import msgspec
 
-from dispatcher.analysis.task_times import NO_PULSAR, PROVIDER, RETRY_WAIT
+from dispatcher.analysis.task_times import NO_PULSAR, NO_WORKER, PROVIDER, RETRY_WAIT
 from dispatcher.analysis.why import (
+    AUDIENCE,
     CHANNEL_PAUSED,
     FLOW_PAUSED,
     HELD,
+    LAST_TARGETS,
     NO_CHANNEL,
     NO_REDIS,
     NO_WORKER_RUNS,
@@ -17,6 +19,7 @@ from dispatcher.analysis.why import (
     SCHEDULED,
     CauseShare,
     Why,
+    pool_text,
 )
 from dispatcher.channels.specs import SPECS
 from dispatcher.channels.verdict_table import Answer, Effect
@@ -54,6 +57,15 @@ _NOW = {
     NO_CHANNEL: "no worker has channel {channel}",
     NO_PULSAR: "its outcomes are not stored, since Pulsar does not take them",
     PROVIDER: "channel {channel} has its targets, and the provider has not answered",
+    "tier_share": "the capacity goes to other tiers, which have their shares",
+    "task_weight": "the capacity goes to other tasks of its tier, by their weights",
+    "app_weight": "the capacity goes to other apps, by their weights",
+    "task_cap": "its own cap holds it back",
+    "cap_total": "it has its part of the capacity and is sent at that pace",
+    NO_WORKER: "no worker has taken it up",
+    "sending": "it is sent as fast as workers ask for it",
+    AUDIENCE: "all that was submitted is done: it waits for more of its audience",
+    LAST_TARGETS: "its last targets are in the channel, or their outcomes on their way",
 }
 """Texts for what a task waits for at present; other causes have none."""
 _STATUS = re.compile(r"\b([1-5]\d\d)\b(?: (\w+))?")
@@ -81,7 +93,9 @@ def now_text(explained: Why) -> str:
 
 
 def cause_text(cause: str, channel: str, app: str) -> str:
-    """Return a cause that holds a task back now, in words; empty for a retry, and for what is no cause."""
+    """Return a cause that holds a task back now, in words; empty for a retry, and if nothing is known."""
+    if cause.startswith("cap:"):
+        return f"the cap of {pool_text(cause)} holds it back"
     return _NOW.get(cause, "").format(channel=channel, app=app)
 
 

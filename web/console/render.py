@@ -36,8 +36,8 @@ def _soon(seconds: float | None) -> str:
 
 @pass_context  # else that of a constant would be computed once
 def _clock(_: Context, seconds: float | None) -> str:
-    """Return the time of day, in UTC, after these seconds."""
-    return NOTHING if seconds is None else time.strftime("%H:%M:%S", time.gmtime(time.time() + seconds))
+    """Return the time after these seconds, as `_moment`."""
+    return NOTHING if seconds is None else _moment(1000 * (time.time() + seconds))
 
 
 @cache

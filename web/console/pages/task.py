@@ -8,13 +8,13 @@ from typing import Any
 
 from dispatcher.access.principal import Scope
 from dispatcher.analysis.failing import FAILING, HIDDEN_BY, fails_by
-from dispatcher.analysis.why import CauseShare, Why
+from dispatcher.analysis.why import Why
 from dispatcher.model.errors import InvalidInput, TaskEnded
 from dispatcher.model.tier import TIERS, Tier
 from dispatcher.model.view import ENDED_STATES, TaskView
 from fairlane.figures.audit_rows import audit_fields
 from fairlane.figures.rows import REASON_FIELDS, fields_of
-from fairlane.figures.why_rows import now_text, why_fields
+from fairlane.figures.why_rows import cause_text, now_text, why_fields
 from producers.control.task_changes import TaskFilter
 from web.console.page import Done, Form, Page, Plan, Visit
 from web.console.steering import change_form, changes_of, moved
@@ -75,7 +75,8 @@ def _now(explained: Why, task: TaskView) -> tuple[str, str, int]:
         return explained.now, text, 0
     if explained.now:
         return explained.now, "its targets wait for a retry", due_ms
-    return explained.last, CauseShare(explained.last, 0).meaning or "nothing that is known holds it back", 0
+    text = cause_text(explained.last, explained.channel, explained.app)
+    return explained.last, text or "nothing that is known holds it back", 0
 
 
 def _what_ifs(visit: Visit, task: TaskView) -> Iterator[dict[str, Any]]:

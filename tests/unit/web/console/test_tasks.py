@@ -123,7 +123,7 @@ def test_board_has_no_end_of_a_task_whose_tries_fail(world: DeskWorld) -> None:
 
 async def test_time_below_the_page_goes_on(world: DeskWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     async with browsing(world) as browser:
-        for seconds, shown in ((0.0, "00:00:00 UTC"), (3_661.0, "01:01:01 UTC")):
+        for seconds, shown in ((86_400.0, "00:00:00 UTC"), (90_061.0, "01:01:01 UTC")):
             monkeypatch.setattr("web.console.render.time.time", lambda: seconds)  # noqa: B023
             assert shown in (await browser.get("/tasks")).text
             monkeypatch.undo()
