@@ -238,6 +238,10 @@ class EstateSettings(SettingGroup):
     offload: OffloadSettings | None = Field(
         default=None, description="where old records of the system namespace go; default: they stay on the bookies"
     )
+    grafana_url: HttpUrl | None = Field(
+        default=None,
+        description="address of the board of deploy/monitoring/board-estate.json, to which the console links",
+    )
     guard: bool = Field(
         default=False,
         description="whether slow nodes are isolated by themselves; doctor then accepts receipts before all copies",

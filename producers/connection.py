@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from backends.redis.epochs import REBUILD_STEP, Epochs
+from backends.redis.guard_states import GuardStates
 from backends.redis.letter_index import LetterIndex
 from backends.redis.registry.access import AccessTable
 from backends.redis.registry.audit import AuditTable
@@ -64,6 +65,7 @@ class Connection:
         self.figures = FigureTable(self._view)
         self.locks = JobLocks(self._view)
         self.epochs = Epochs(self._view)
+        self.guarded = GuardStates(self._view)
         self.folds = FoldWatch(self._view, settings.pulsar)
         self.known_tasks = KnownTasks(self.registry.tasks, self.epochs)
         self.workers = Workers(self._view)

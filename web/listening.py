@@ -36,6 +36,8 @@ class ServerSettings:
     """The header in which a proxy names the user of the console; empty: users sign in with keys."""
     is_local: bool = False
     """It serves the local stack, so that the reader of its terminal may be its operator."""
+    estate_board: str = ""
+    """Address of the estate's board, for a link; empty: none."""
     hosts: frozenset[str] = frozenset(LOCAL_HOSTS)
     """Names by which clients may call it."""
     processes: int = 1

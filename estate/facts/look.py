@@ -88,8 +88,8 @@ def judge_settings(estate: EstateSettings) -> JudgeSettings:
 
 def read_guarded(settings: Settings) -> Guarded:
     """Return the elected guard and its states of nodes; why not, if Redis does not answer. Raises nothing."""
+    from backends.redis.guard_states import GuardStates
     from backends.redis.view import open_view
-    from estate.facts.node_notes import GuardStates
 
     try:
         with closing(open_view(settings.redis)) as view:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from backends.redis.guard_states import GuardStates
 from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError, Unreachable
-from estate.facts.node_notes import GuardStates
 from estate.rules.cluster import Estate
 from estate.rules.incidents import Incident
 from estate.rules.node_life import Intent, NodeKind, NodeRecord, decode_nodes, encode_nodes

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from functools import partial
 
+from backends.redis.guard_states import GUARD_JOB, GuardStates
 from backends.redis.view import RedisView, open_view
 from backends.redis.workers import JobLocks
 from backends.settings import require_addresses
@@ -17,7 +18,6 @@ from consumers.upkeep.jobs import HeldJobs, JobLockSettings
 from estate.capture import take_capture
 from estate.facts.bookie_switch import BookieSwitch
 from estate.facts.look import estate_reader, judge_settings, look_at
-from estate.facts.node_notes import GUARD_JOB, GuardStates
 from estate.facts.node_probes import BookieProbe, BrokerProbe
 from estate.facts.questions import Depth
 from estate.guard.actions import NodeActions

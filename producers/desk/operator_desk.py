@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from backends.redis.epochs import Epoch
+from backends.redis.guard_states import GuardedNode
 from backends.redis.registry.figures import FigureRow
 from dispatcher.access.actions import ACTIONS
 from dispatcher.analysis.forecast import Steps
@@ -76,6 +77,11 @@ class OperatorDesk(Acting):
             return Health(epoch, redis_ms, self._connection.folds.read(), "")
         except FairlaneError as error:
             return Health(epoch, redis_ms, None, f"{error.cause} {error.next_step}")
+
+    def nodes(self) -> list[GuardedNode]:
+        """Return brokers and bookies as the guard of the estate knows them, the worst first; none if no guard runs."""
+        self.client("workers.list")
+        return self._connection.guarded.nodes()
 
     def ahead(self) -> Steps:
         """Return what will be sent by tier: seconds from now, which may have passed, and the targets/s from then on."""

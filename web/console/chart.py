@@ -1,4 +1,4 @@
-"""The chart of the overview: what was sent by tier, and the forecast."""
+"""Charts of the overview: what was sent by tier, and the forecast; the course of a figure."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
@@ -20,6 +20,7 @@ _MEAN_MS = 30_000
 _GAP_MS = 2.5 * _MEAN_MS
 """Between rows further apart nothing is known."""
 _FLAGS, _FLAG_PX = 6, 15
+_POINTS = 30
 Row = tuple[float, Sequence[float]]
 """A wall time in ms, and the targets/s by tier."""
 
@@ -45,6 +46,15 @@ def chart(past: Sequence[Row], steps: Steps, now_ms: int, capacity: int, ending:
     words = "; ".join(f"{task.id} is done in {duration(task.eta_s)}" for task in flags)
     title = "Targets sent a second by tier: 30 minutes back, and the forecast of the next 30"
     return Markup(document("rates", title, words, area.picture_height, body, style=""))
+
+
+def spark(values: Sequence[float]) -> Markup:
+    """Return the course of a figure, as a line from 0 to its maximum."""
+    size, top = max(1, len(values) // _POINTS), max(values, default=0.0) or 1.0
+    means = [fmean(values[begin : begin + size]) for begin in range(0, len(values), size)]
+    step = 84 / max(1, len(means) - 1)
+    points = " ".join(f"{step * index:.0f},{22 - 20 * mean / top:.1f}" for index, mean in enumerate(means))
+    return Markup(f'<svg class="spark" viewBox="0 0 84 24" aria-hidden="true"><polyline points="{points}"/></svg>')
 
 
 def _bands(rows: Sequence[Row]) -> list[Band]:

@@ -111,7 +111,10 @@ class Console:
             asked = {"fields": given, "address": request.path, "method": "get"}
             return self._again(page, request, asked, error)
         if request.query.get("format") == "csv" and shown.context is not None:
-            body = csv_of(shown.context["rows"])
+            rows = shown.context["rows"]
+            if isinstance(rows, Mapping):  # by the name of the table, the first by default
+                rows = rows.get(request.query.get("table", ""), next(iter(rows.values())))
+            body = csv_of(rows)
             named = {"Content-Disposition": f'attachment; filename="{page.name}.csv"'}
             return web.Response(body=body, content_type="text/csv", headers=named)
         return self._html(page.name, request, shown, page=page)
@@ -233,6 +236,7 @@ class Console:
             "part": "X-Part" in request.headers,
             "query": request.query,
             "here": request.path,
+            "estate_board": self._settings.estate_board,
             "signs_out": not self._settings.user_header,
             "sends_site": "Sec-Fetch-Site" in request.headers,
             "trouble": shown.trouble,

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from backends.redis.guard_states import GuardStates
 from backends.redis.view import open_view
 from benchmarks.estate.servers import EstateServers
 from benchmarks.estate.steady_lanes import steady_lanes
 from estate.facts.bundles import BundleAdmin
-from estate.facts.node_notes import GuardStates
 from estate.facts.provision import provision_estate
 from estate.moves.facts import is_heartbeat
 from estate.rules.node_life import Intent, NodeRecord, decode_nodes

@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from backends.redis.guard_states import GUARD_JOB, GuardStates
 from backends.redis.workers import JobLocks
 from consumers.upkeep.jobs import HeldJobs
 from dispatcher.model.errors import Unreachable
-from estate.facts.node_notes import GUARD_JOB, GuardStates
 from estate.guard.guard import Guard, GuardPorts, GuardSettings
 from estate.guard.process import ELECTION
 from estate.rules.cluster import BookieMode, BookieState, BrokerLoad, Estate, NamespaceState

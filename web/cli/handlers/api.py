@@ -16,4 +16,5 @@ def api(ctx: click.Context, hosts: tuple[str, ...], host: str, **given: Any) -> 
     settings = settings_of(ctx)
     stack = addresses_in_force(settings.home_folder)
     is_local = stack is not None and (settings.pulsar.url, settings.redis.url) == (stack.pulsar_url, stack.redis_url)
-    return run_servers(settings, ServerSettings(host=host, hosts=names, is_local=is_local, **given))
+    board = settings.estate.grafana_url or ""
+    return run_servers(settings, ServerSettings(host=host, hosts=names, is_local=is_local, estate_board=board, **given))

@@ -41,11 +41,10 @@ def read(visit: Visit) -> dict[str, Any]:
         for name in sorted(names)
     ]
     listed = [key._asdict() for key in keys]
-    rows = listed if visit.query.get("table") == "keys" else shown
     return {
         "apps": shown,
         "keys": listed,
-        "rows": rows,
+        "rows": {"apps": shown, "keys": listed},
         "chosen": chosen,
         "tiers": _TIERS,
         "scopes": _SCOPES,

@@ -3,6 +3,7 @@
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from itertools import pairwise
 from math import inf
 from typing import Any, NamedTuple
@@ -19,10 +20,10 @@ from fairlane.figures.audit_rows import audit_fields
 from fairlane.figures.rows import task_fields
 from fairlane.figures.signals import ServiceState, SignalMeter, Signals
 from fairlane.figures.usage import channels
-from fairlane.figures.why_rows import now_text
+from fairlane.figures.why_rows import cause_text, now_text
 from producers.desk.board.groups import TaskGroup, merged
 from producers.desk.board.lists import Sort
-from web.console.chart import SPAN_MS, chart
+from web.console.chart import SPAN_MS, chart, spark
 from web.console.page import Page, Visit
 
 SHOWN, STUCK = 8, 4
@@ -78,10 +79,13 @@ def read(visit: Visit) -> dict[str, Any]:
         "given_up": sum(group.given_up for group in groups) / settled if settled else None,
         "shown": shown,
         "failing": {task.channel for task in failing.values()},
-        "rows": [
-            {**task_fields(held.task), "cause": held.cause, "meaning": held.text}
-            for held in (each["held"] for each in shown)
-        ],
+        "rows": {
+            "tasks": [
+                {**task_fields(held.task), "cause": held.cause, "meaning": held.text}
+                for held in (each["held"] for each in shown)
+            ],
+            **service.get("rows", {}),
+        },
         "service": service,
     }
 
@@ -96,10 +100,8 @@ def _held(visit: Visit, tasks: Iterable[TaskView], now_ms: int) -> list[dict[str
             continue
         parts = {part.cause: part.ms / max(1, why.age_ms) for part in why.parts}
         cause = why.now or why.last or next((cause for cause in parts if cause != UNKNOWN), "")
-        text = now_text(why) or CauseShare(cause, 0).meaning
-        if cause.startswith("cap:"):
-            text = f"the cap of {pool_text(cause)} holds it back"
-        elif why.now in HIDDEN_BY and (reason := fails_by(task, now_ms)):
+        text = now_text(why) or cause_text(why.last, why.channel, why.app) or CauseShare(cause, 0).meaning
+        if why.now in HIDDEN_BY and (reason := fails_by(task, now_ms)):
             cause, text = FAILING, f"its tries fail: {reason}"
         elif cause == RETRY_WAIT and why.last_error:
             text = f"its targets wait for the next try: {why.last_error.last_reason or 'they failed'}"
@@ -118,20 +120,36 @@ def _service(visit: Visit, groups: Sequence[TaskGroup], ending: Sequence[TaskVie
     alike, history = merged(groups, settings), desk.history(SPAN_MS / 1000)
     signals = SignalMeter().take(ServiceState(now_ms / 1000, [group.job for group in alike], settings, beats))
     past = [*((row.at_ms, row.rates) for row in history), (now_ms, [tier.rate for tier in signals.tiers])]
+    arriving = [
+        sum(
+            max(0.0, (now - before) * 1000 / (new.at_ms - old.at_ms) + rate)
+            for before, now, rate in zip(old.backlog, new.backlog, new.rates, strict=True)
+        )
+        for old, new in pairwise(history)
+    ]
+    limits = sorted(_limits(signals, settings, groups, alike), reverse=True)
+    tables: dict[str, list[Any]] = {
+        "tiers": [tier._asdict() for tier in signals.tiers],
+        "limits": [limit._asdict() for limit in limits],
+        "channels": list(map(asdict, channels(settings, groups))),
+        "audit": [audit_fields(entry) for entry in desk.client("audit.list").audit(5)],
+    }
     return {
         "scene": {
             "settings": settings, "beats": beats, "serving": signals.workers, "limited_by": signals.limited_by,
             "missing": signals.missing,
         },
         "signals": signals,
-        "arriving": sum(
-            max(0.0, (now - before) * 1000 / (new.at_ms - old.at_ms) + rate)
-            for old, new in list(pairwise(history))[-1:]
-            for before, now, rate in zip(old.backlog, new.backlog, new.rates, strict=True)
-        ),
-        "limits": sorted(_limits(signals, settings, groups, alike), reverse=True)[:SHOWN],
-        "channels": channels(settings, groups),
-        "audit": [audit_fields(entry) for entry in desk.client("audit.list").audit(5)],
+        "arriving": sum(arriving[-1:]),
+        "sparks": {
+            "sending": spark([sum(rates) for _, rates in past]),
+            "waiting": spark([sum(row.backlog) for row in history]),
+            "arriving": spark(arriving),
+        },
+        "nodes": desk.nodes(),
+        "limits": limits[:SHOWN],
+        **tables,
+        "rows": tables,
         "chart": chart(past, desk.ahead(), now_ms, settings.capacity, ending),
     }  # fmt: skip
 

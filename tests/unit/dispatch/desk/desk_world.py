@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from backends.redis.guard_states import GuardStates
 from backends.redis.registry.access import AccessTable
 from backends.redis.registry.audit import AuditEntry, AuditTable
 from backends.redis.registry.figures import FigureTable
@@ -55,6 +56,7 @@ class MemoryConnection(Connection):
         self.registry, self.epochs = Registry(world.view), world.epochs
         self.access, self.audit, self.workers = AccessTable(world.view), AuditTable(world.view), Workers(world.view)
         self.figures, self.locks = FigureTable(world.view), JobLocks(world.view)
+        self.guarded = GuardStates(world.view)
         self.pulsar: PulsarState | FairlaneError = PulsarState(1, 2.0, {"control": 0, "0": 0})
         self.folds = self  # type: ignore[assignment]  # it reads what is set here
         self.known_tasks = KnownTasks(self.registry.tasks, self.epochs)
