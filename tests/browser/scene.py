@@ -10,11 +10,13 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from backends.redis.guard_states import GUARD_JOB
 from backends.redis.registry.task_rows import TASK_VIEW
 from dispatcher.model.errors import Unreachable
 from dispatcher.model.pools import Cap
 from dispatcher.model.task import PushTask
 from dispatcher.model.view import TargetCounts, TaskView, TierStats, WorkerBeat
+from estate.rules.node_life import NodeKind, NodeRecord, encode_nodes
 from fairlane import __version__
 from producers.desk.board.board import Board
 from producers.desk.board.share import Share
@@ -117,6 +119,7 @@ def scene(tasks: int, **settings: object) -> Iterator[Scene]:
     if tasks:
         _send(world)
         _work(world)
+        _guard(world)
         view = world.service.view
         view.command("HDEL", view.keys.served, "outages", *(f"gaps:{channel}" for channel in ("", *CHANNELS)))
     live = {task.id: task for task in world.service.registry.tasks.live(TASK_VIEW)}
@@ -195,6 +198,15 @@ def _send(world: DeskWorld) -> None:
     client.access.create("shop", ["submit", "read"])
     client.access.set_user("ana@shop.example", ["read", "control"], "shop")
     world.service.fold()
+
+
+def _guard(world: DeskWorld) -> None:
+    """Let a guard know the nodes of an estate, of which one is slow."""
+    nodes = [NodeRecord(kind=NodeKind.BROKER, name=f"broker-{number}:8080", state="serving") for number in (1, 2, 3)]
+    nodes += [NodeRecord(kind=NodeKind.BOOKIE, name=f"bookie-{number}:3181", state="serving") for number in (1, 2, 3)]
+    nodes[-1] = nodes[-1].after("slow")
+    world.connection.locks.hold([GUARD_JOB], "guard-1", 86_400_000, 1, ())
+    world.connection.guarded.keep("guard-1", encode_nodes({node.key: node for node in nodes}))
 
 
 def _work(world: DeskWorld) -> None:
