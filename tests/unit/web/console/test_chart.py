@@ -3,7 +3,7 @@
 import re
 
 from tests.unit.dispatch.test_verdict import NOW_MS, task
-from web.console.chart import SPAN_MS, chart
+from web.console.chart import SPAN_MS, chart, spark
 
 
 def opacities(picture: str) -> list[str]:
@@ -36,6 +36,15 @@ def test_chart_shows_the_forecast_paler_from_now_on() -> None:
 
 def test_chart_shows_no_forecast_without_a_limit() -> None:
     assert "0.3" not in opacities(chart([(NOW_MS, (1.0, 0.0, 0.0))], [(0.0, {"high": float("inf")})], NOW_MS, 0, []))
+
+
+def test_course_of_a_figure_is_drawn_with_some_thirty_points() -> None:
+    def points(values: list[float]) -> list[str]:
+        return re.findall(r"[\d.]+,[\d.]+", spark(values))
+
+    assert points([]) == []
+    assert points([0.0, 5.0]) == ["0,22.0", "84,2.0"]
+    assert len(points([1.0] * 180)) == 30
 
 
 def test_chart_marks_the_ends_of_tasks_within_its_span() -> None:

@@ -4,7 +4,9 @@ import re
 
 import pytest
 
+from backends.redis.guard_states import GUARD_JOB
 from dispatcher.model.tier import TIERS
+from estate.rules.node_life import NodeKind, NodeRecord, encode_nodes
 from producers.desk.board.board import Age
 from tests.unit.dispatch.desk.desk_world import DeskWorld
 from tests.unit.web.console.browser import browsing
@@ -108,6 +110,41 @@ async def test_overview_gives_the_tasks_that_wait_as_csv(shown: DeskWorld) -> No
         csv = (await browser.get("/?format=csv")).html
     assert csv.splitlines()[0].startswith("id,app,tier")
     assert {line.split(",")[0] for line in csv.splitlines()[1:]} == {"shop--sale", "digest"}
+
+
+async def test_all_tables_of_the_overview_come_as_csv(shown: DeskWorld) -> None:
+    shown.client.set_capacity(10)
+    async with browsing(shown) as browser:
+        page = await browser.get("/")
+        tables = re.findall(r'href="\?table=(\w+)&amp;format=csv"', page.html)
+        assert tables == ["tiers", "limits", "tasks", "channels", "audit"]
+        for table, column in zip(tables, ("tier", "binds", "id", "channel", "app,at_ms"), strict=True):
+            assert (await browser.get(f"/?table={table}&format=csv")).html.startswith(column)
+
+
+async def test_overview_has_the_worst_node_of_the_estate_while_a_guard_runs(shown: DeskWorld) -> None:
+    nodes = [
+        NodeRecord(kind=NodeKind.BROKER, name="broker-1:8080", state="serving"),
+        NodeRecord(kind=NodeKind.BOOKIE, name="bookie-1:3181", state="serving"),
+        NodeRecord(kind=NodeKind.BOOKIE, name="bookie-2:3181", state="suspect"),
+    ]
+    async with browsing(shown) as browser:
+        assert "fairlane estate guard" in (await browser.get("/")).text
+        shown.connection.locks.hold([GUARD_JOB], "guard", 3_600_000, 1, ())
+        shown.connection.guarded.keep("guard", encode_nodes({node.key: node for node in nodes}))
+        assert "1 broker, 2 bookies worst: bookie bookie-2:3181 suspect" in (await browser.get("/?x=1")).text
+
+
+async def test_every_concern_leads_operators_to_its_runbook(shown: DeskWorld) -> None:
+    async with browsing(shown) as browser:
+        at = (await browser.get("/")).link("Runbook")
+        page = await browser.get(at.partition("#")[0])
+    assert f'id="{at.partition("#")[2]}"' in page.html
+    assert not re.findall(r'<main.*href="[^"#/]', page.html, re.DOTALL), "it has no dead link"
+    token = shown.client.access.create("shop", ["read"], None).token
+    shown.book.follow()
+    async with browsing(shown, token) as browser:
+        assert "Runbook" not in (await browser.get("/")).text
 
 
 async def test_overview_shows_the_chart_of_what_was_sent(shown: DeskWorld) -> None:
