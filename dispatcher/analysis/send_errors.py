@@ -11,7 +11,7 @@ CAP_TEXT = "the cap has not let it through in time"
 """Why targets are put back that a cap holds back."""
 
 
-class SendError(msgspec.Struct, frozen=True):
+class SendError(msgspec.Struct, frozen=True, gc=False):
     """The last error of a task, and the number of errors. Apart from these: the targets that were put back unsent."""
 
     reason: str

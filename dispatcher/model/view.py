@@ -14,7 +14,7 @@ STATES = ("scheduled", "running", "paused", "completed", "cancelled", "expired",
 ENDED_STATES = ("completed", "cancelled", "expired", "failed")
 
 
-class TargetCounts(msgspec.Struct, frozen=True, kw_only=True):
+class TargetCounts(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Targets of a task by outcome. They add up: total = sent + invalid + failed + expired + cancelled + pending."""
 
     total: int = 0
@@ -55,7 +55,7 @@ class InFlight(NamedTuple):
     """Targets recorded as sent so far."""
 
 
-class TaskView(msgspec.Struct, frozen=True, kw_only=True):
+class TaskView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A task as the registry shows it. Times are wall times in ms, 0 for none."""
 
     id: str

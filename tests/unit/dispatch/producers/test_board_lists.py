@@ -1,5 +1,6 @@
 """Lists of the board: filters, orders and cursors over tasks in memory."""
 
+import gc
 import math
 from dataclasses import replace
 from typing import Any
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatcher.analysis.failing import STUCK
+from dispatcher.analysis.send_errors import SendError
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.view import TaskView
 from producers.desk.board.lists import SORTS, Lists, Selection, Sort
@@ -70,6 +72,12 @@ def naive(task: TaskView, selection: Selection) -> bool:
 def value(task: TaskView, by: str, etas: dict[str, float]) -> Any:
     values = {"created": task.created_ms, "rate": task.rate, "pending": task.targets.pending, "id": task.id}
     return etas.get(task.id, math.inf) if by == "eta" else values[by]
+
+
+def test_garbage_collector_looks_at_no_task() -> None:
+    """A collection stops all threads. With 100,000 tasks in memory it took 0.2 s and more."""
+    task = task_view("a", last_error=SendError("gone", 1, 2, 3, 4))
+    assert not any(map(gc.is_tracked, (task, task.targets, task.last_error)))
 
 
 @given(boards(), selections(), st.sampled_from(SORT_TEXTS), st.integers(1, 7))
