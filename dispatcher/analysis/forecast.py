@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
 from dispatcher.analysis.rates import EPSILON, ForecastTask, Shares, TaskKind, rates_of
@@ -74,17 +74,16 @@ def forecast(jobs: Iterable[ForecastTask], shares: Shares, max_steps: int = MAX_
     """Return when each task is done. The model steps from one end (or start) of a task to the next, in about
     `max_steps` steps."""
     done_s: dict[str, float | None] = {}
-    waiting: list[tuple[float, str, ForecastTask]] = []
+    waiting: list[ForecastTask] = []
     for job in jobs:
         done_s[job.id] = None
         if job.pending <= 0:
             done_s[job.id] = 0.0
         elif not (job.on_hold or shares.stops(job)):
-            waiting.append((max(0.0, job.start_s), job.id, job))
-    waiting.sort()
-    sharing = _Sharing(shares, [job for start_s, _, job in waiting if start_s == 0])
+            waiting.append(job)
+    sharing = _Sharing(shares, [job for job in waiting if job.start_s <= 0])
     rates_now = sharing.rates_by_job()
-    later = deque((start_s, job) for start_s, _, job in waiting if start_s > 0)
+    later = deque(sorted((job for job in waiting if job.start_s > 0), key=attrgetter("start_s")))
     step_of = max(1, len(waiting) // max_steps)
     same_start = _SAME_START if step_of > 1 else 1.0
     now_s, steps = 0.0, list[tuple[float, Mapping[str, float]]]()
@@ -92,7 +91,7 @@ def forecast(jobs: Iterable[ForecastTask], shares: Shares, max_steps: int = MAX_
         rates = sharing.rates()
         steps.append((now_s, sharing.by_tier(rates)))
         lasts_s = sharing.lasts_s(rates, step_of)
-        start_s = later[0][0] if later else inf
+        start_s = later[0].start_s if later else inf
         if now_s + lasts_s >= start_s:
             lasts_s = start_s - now_s
         if lasts_s == inf:
@@ -101,8 +100,8 @@ def forecast(jobs: Iterable[ForecastTask], shares: Shares, max_steps: int = MAX_
             done_s[job_id] = now_s + end_s
         now_s += lasts_s
         started: list[ForecastTask] = []
-        while later and later[0][0] <= now_s * same_start:
-            started.append(later.popleft()[1])
+        while later and later[0].start_s <= now_s * same_start:
+            started.append(later.popleft())
         sharing.add(started)
     return Forecast(done_s, rates_now, [*steps, (now_s, sharing.by_tier(sharing.rates()))])
 
@@ -112,7 +111,8 @@ class _Sharing:
 
     def __init__(self, shares: Shares, jobs: Iterable[ForecastTask]) -> None:
         self._shares = shares
-        self._pools: dict[tuple[str, str], tuple[str, ...]] = {}
+        self._pools: dict[tuple[str, str], tuple[tuple[str, ...], bool]] = {}
+        """The capped pools of an app on a channel, and whether none of them counts requests."""
         self.queues: dict[tuple[str, str, str, str, int], _Queue] = {}
         self.add(jobs)
 
@@ -124,13 +124,15 @@ class _Sharing:
             queue.kind.weight += job.weight
             longer[id(queue)] = queue
         for queue in longer.values():
-            queue.ends.sort()
+            queue.ends.sort(key=itemgetter(0))
 
     def _queue(self, job: ForecastTask) -> _Queue:
-        pools = self._pools.get((job.app, job.channel))
-        if pools is None:
-            pools = self._pools[job.app, job.channel] = self._shares.pools_of(job)
-        per_request = 1 if self._shares.request_caps.isdisjoint(pools) else job.per_request
+        known = self._pools.get((job.app, job.channel))
+        if known is None:
+            pools = self._shares.pools_of(job)
+            known = self._pools[job.app, job.channel] = pools, self._shares.request_caps.isdisjoint(pools)
+        pools, counts_targets = known
+        per_request = 1 if counts_targets else job.per_request
         key = (job.tier, job.app, job.channel, job.id if job.cap else "", per_request)
         if key not in self.queues:
             self.queues[key] = _Queue(

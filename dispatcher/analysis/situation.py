@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from dispatcher.analysis.forecast import Forecast, Steps, forecast
+from dispatcher.analysis.forecast import MAX_STEPS, Forecast, Steps, forecast
 from dispatcher.analysis.rates import ForecastTask, binding_caps, shares_of, targets_per_request
 from dispatcher.model.view import Globals, TaskView
 
@@ -38,7 +38,7 @@ class Situation(NamedTuple):
 
     def done_s(self) -> dict[str, float | None]:
         """Return the seconds until each task is done. With neither a capacity nor a rate, only caps limit the tasks."""
-        return self._forecast(self.settings.capacity or self.measured_rate).done_s
+        return self._forecast(self._jobs(), self.settings.capacity or self.measured_rate, MAX_STEPS).done_s
 
     def etas(self) -> Mapping[str, float]:
         """Return the seconds until each task is done, as `outlook` does."""
@@ -51,12 +51,12 @@ class Situation(NamedTuple):
         to retry is not done before the retry is due. There is no prediction for a task whose audience is still being
         submitted, unless its expected size is known and not yet reached.
         """
-        steps = max(20, _ETA_WORK // max(1, len(self.tasks)))
-        prediction = self._forecast(self.settings.capacity or self.measured_rate, steps)
+        steps, jobs = max(20, _ETA_WORK // max(1, len(self.tasks))), self._jobs()
+        prediction = self._forecast(jobs, self.settings.capacity or self.measured_rate, steps)
         if self._rates_are_known() and self._workers_limit(prediction.rates):
             if not self.measured_rate:
                 return Outlook()
-            prediction = self._forecast(self.measured_rate, steps)
+            prediction = self._forecast(jobs, self.measured_rate, steps)
         retry_s = {task.id: (task.last_error.retry_ms - self.now_ms) / 1000 for task in self.tasks if task.last_error}
         endless = {task.id for task in self.tasks if not task.sealed and task.expected_targets <= task.targets.total}
         etas = {
@@ -83,10 +83,11 @@ class Situation(NamedTuple):
             for task in self.tasks
         )
 
-    def _forecast(self, capacity: float, max_steps: int | None = None) -> Forecast:
-        jobs = [job_of_view(task, self.now_ms, with_unpublished=True) for task in self.tasks]
-        shares = shares_of(self.settings, capacity)
-        return forecast(jobs, shares, max_steps) if max_steps else forecast(jobs, shares)
+    def _jobs(self) -> list[ForecastTask]:
+        return [job_of_view(task, self.now_ms, with_unpublished=True) for task in self.tasks]
+
+    def _forecast(self, jobs: Sequence[ForecastTask], capacity: float, max_steps: int) -> Forecast:
+        return forecast(jobs, shares_of(self.settings, capacity), max_steps)
 
 
 def job_of_view(task: TaskView, now_ms: int, *, with_unpublished: bool = False) -> ForecastTask:

@@ -40,7 +40,7 @@ class FinishChange(NamedTuple):
 def effects(before: Situation, after: Situation, was: Mapping[str, float | None] | None = None) -> list[FinishChange]:
     """Return the tasks whose finish times change, the most affected first. was: what `before.done_s` has returned."""
     was, will = was or before.done_s(), after.done_s()
-    changed = [
+    changes = (
         FinishChange(
             task=task.id,
             app=task.app,
@@ -50,8 +50,9 @@ def effects(before: Situation, after: Situation, was: Mapping[str, float | None]
             eta_after_s=will[task.id],
         )
         for task in after.tasks
-    ]
-    return sorted((effect for effect in changed if _moves(effect)), key=lambda effect: -abs(effect.later_s))
+        if was[task.id] != will[task.id]
+    )
+    return sorted(filter(_moves, changes), key=lambda effect: -abs(effect.later_s))
 
 
 def _moves(effect: FinishChange) -> bool:
