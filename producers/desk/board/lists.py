@@ -3,7 +3,7 @@
 import math
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import attrgetter
@@ -44,6 +44,10 @@ class Selection:
     """FAILING or STUCK of dispatcher.analysis.failing; known to `Lists` alone."""
     ids: ScopedIds = _INTERNAL
     """How the ids are shown in which `id_prefix` and `q` are looked for."""
+
+    def missed(self, values: Sequence[str]) -> list[str]:
+        """Return those of COUNTED of which it does not select these values."""
+        return [name for name, value in zip(COUNTED, values, strict=True) if getattr(self, name) not in (None, value)]
 
     def among(self, tasks: Iterable[TaskView]) -> list[TaskView]:
         """Return those of the tasks that it selects."""
@@ -154,7 +158,10 @@ class Lists:
     ) -> tuple[list[TaskView], str | None]:
         """Return the selected tasks after a cursor, and the cursor of the next page. Raises InvalidInput."""
         found: list[TaskView] = []
+        most = sum(count for values, count in self._counts.items() if not selection.missed(values))
         for block in self._blocks(sort, sort.after(cursor)):
+            if len(found) == most:  # of a rare state: the other tasks need no look
+                break
             found += selection.among(self._in_trouble(block, selection.trouble))
             if len(found) > limit:
                 return found[:limit], sort.cursor(self._key(sort.by)(found[limit - 1]))
@@ -185,8 +192,7 @@ class Lists:
             counts = Counter(map(attrgetter(*COUNTED), named))
         facets: dict[str, Counter[str]] = {name: Counter() for name in (*COUNTED, "trouble")}
         for values, count in counts.items():
-            given = dict(zip(COUNTED, values, strict=True))
-            missed = [name for name in COUNTED if getattr(selection, name) not in (None, given[name])]
+            given, missed = dict(zip(COUNTED, values, strict=True)), selection.missed(values)
             for name in missed if len(missed) == 1 else () if missed else COUNTED:
                 facets[name][given[name]] += count
         self.used.add("_troubled")
