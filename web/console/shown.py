@@ -31,10 +31,10 @@ class LastShown:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[Any, ...], tuple[float, Mapping[str, Any]]] = OrderedDict()
+        self._kept: OrderedDict[tuple[Any, ...], _Kept] = OrderedDict()
 
     def read(self, page: Page, visit: Visit) -> Shown:
-        """Read a page, or return it as it was read just now.
+        """Read a page, or return it as it was read just now, also by a session that asked for it at the same time.
 
         Raises errors of Fairlane that are not due to servers that do not answer.
         """
@@ -42,17 +42,34 @@ class LastShown:
         key = (
             page.name, principal.app, principal.scopes, *sorted(visit.path.items()), *sorted(visit.query.items())
         )  # fmt: skip
-        at_s, context = self._kept.get(key, (float("-inf"), None))
-        age_s = time.monotonic() - at_s
-        if context is not None and age_s < FRESH_S:
-            return Shown(context)
-        try:
-            fresh = page.read(visit)
-        except (Unreachable, NotReady, TimedOut) as error:
-            return Shown(context if age_s < KEPT_S else None, age_s, error)
         with self._lock:
-            self._kept[key] = time.monotonic(), fresh
+            kept = self._kept.setdefault(key, _Kept())
             self._kept.move_to_end(key)
             if len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)
-        return Shown(fresh)
+        with kept.lock:
+            return kept.read(page, visit)
+
+
+class _Kept:
+    """A page as one reads it for all who ask."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self._asked_s = self._read_s = float("-inf")
+        """Monotonic times: when it was last asked for, and when it was last read."""
+        self._context: Mapping[str, Any] | None = None
+        self._trouble: FairlaneError | None = None
+
+    def read(self, page: Page, visit: Visit) -> Shown:
+        if time.monotonic() - self._asked_s >= FRESH_S:
+            try:
+                self._context, self._trouble = page.read(visit), None
+                self._read_s = time.monotonic()
+            except (Unreachable, NotReady, TimedOut) as error:
+                self._trouble = error
+            self._asked_s = time.monotonic()
+        age_s = time.monotonic() - self._read_s
+        if self._trouble is None:
+            return Shown(self._context)
+        return Shown(self._context if age_s < KEPT_S else None, age_s, self._trouble)
