@@ -270,6 +270,12 @@ def position_of(message_id: Any) -> str:
     return f"{message_id.ledger_id():020d}:{message_id.entry_id():020d}:{message_id.batch_index() + 1:06d}"
 
 
+def position_before(position: str) -> str:
+    """Return a position behind which the records begin with that of a position, or with its batch."""
+    ledger_id, entry_id, _ = position.split(":")
+    return f"{ledger_id}:{int(entry_id) - 1:020d}:000000"
+
+
 def message_id_from(position: str | None) -> Any:
     """Return Pulsar's message id for a position; None means the beginning of the topic. Raises InvalidInput."""
     if position is None:

@@ -2,10 +2,12 @@
 
 import logging
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import msgspec
 import pulsar
 
+from backends.pulsar.client import position_before
 from backends.pulsar.record_producer import RecordProducer
 from backends.pulsar.topic_reader import CLOCKS_MS, TopicReader
 from backends.redis.letter_index import LetterSpan
@@ -18,6 +20,8 @@ from dispatcher.wire.checks.nesting import complaint_of
 from dispatcher.wire.letters import is_sound, with_rows
 from dispatcher.wire.topics import Topics
 
+_SAME_MS = 60_000
+"""Times of one minute begin at one record: a seek takes 0.1 s, and a list reads the marks, then the letters."""
 _APPEND_S = 30.0
 """How long storing a part of a mark may take."""
 _decode = msgspec.msgpack.Decoder(DeadLetter).decode
@@ -40,6 +44,13 @@ def read_dead_letters(
         yield from topic.unseen(seen, task)
 
 
+class _Found(NamedTuple):
+    """Behind which position the records of a time begin."""
+
+    since_ms: int
+    after: str
+
+
 class LetterTopic:
     """Reads letters and marks, and appends marks. All methods raise Unreachable, NotFound (not provisioned)."""
 
@@ -47,6 +58,7 @@ class LetterTopic:
         self._client = client
         self._topic = topics.dead_letters
         self._marks: RecordProducer | None = None
+        self._found = _Found(0, "")
 
     def letters(self, since_ms: int = 0, task: str | None = None) -> Iterator[DeadLetter]:
         """Yield letters up to the present end of the topic, each target once: those of one task, or of all. since_ms:
@@ -84,8 +96,13 @@ class LetterTopic:
                 yield letter if len(indexes) >= len(letter.positions) else with_rows(letter, indexes)
 
     def _records(self, span: LetterSpan | None, since_ms: int) -> Iterator[StoredRecord]:
-        after, since_ms = None if span is None else span.after, max(0, since_ms - CLOCKS_MS)
+        after, since_ms = None if span is None else span.after, max(0, since_ms - CLOCKS_MS) // _SAME_MS * _SAME_MS
+        if since_ms and since_ms == self._found.since_ms:
+            after = self._found.after
+        is_sought = since_ms and not after
         for record in records_to_end(TopicReader(self._client, self._topic, after, since_ms=since_ms)):
+            if is_sought:
+                self._found, is_sought = _Found(since_ms, position_before(record.position)), False
             if span is not None and record.position >= span.before:
                 return
             yield record

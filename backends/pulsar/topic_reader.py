@@ -68,7 +68,8 @@ class TopicReader:
         )
         if self._after is None and self._since_ms:
             try:
-                reader.seek(self._since_ms)
+                if reader.has_message_available():  # a seek connects again, after 0.1 s
+                    reader.seek(self._since_ms)
             except pulsar.PulsarException:
                 close(reader)
                 raise

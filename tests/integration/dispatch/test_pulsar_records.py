@@ -9,11 +9,12 @@ import pulsar
 import pytest
 
 from backends.pulsar.admin import PulsarAdmin
-from backends.pulsar.dead_letter_reader import read_dead_letters
+from backends.pulsar.dead_letter_reader import LetterTopic, read_dead_letters
 from backends.pulsar.dead_letter_topic import DeadLetterTopic
 from backends.pulsar.record_producer import RecordProducer
 from backends.pulsar.record_topics import ControlTopic, OutcomeTopic
 from backends.redis.skipped_records import SkippedRecords
+from backends.system_clock import SystemClock
 from consumers.upkeep.folder import recheck
 from dispatcher.model.errors import NotFound, Unreachable
 from dispatcher.ports import DeadLetter, StoredRecord
@@ -23,6 +24,7 @@ from dispatcher.wire.topics import Topics
 from tests.contract import ledger_worlds
 from tests.contract.ledger_worlds import run
 from tests.integration.pulsar_helpers import Answers, Tenant, read_all, stored_in
+from tests.integration.worker_crew import eventually
 from tests.records import dead_letter
 from tests.unit.views import view_of
 from tests.virtual_clock import VirtualClock
@@ -211,4 +213,26 @@ def test_dead_letters_are_listed_once_for_their_task(client: pulsar.Client, name
     listed = list(read_dead_letters(client, names, "a"))
     assert listed == [letters[0], letter("a", 0, [2], attempt=1), letters[3], letters[5]]
     assert list(read_dead_letters(client, names, "nobody")) == []
+    assert topic.close()
+
+
+def test_dead_letters_of_a_time_are_read_again_from_the_first(
+    client: pulsar.Client, names: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second reading begins where the first one found them, and finds those that came meanwhile."""
+    for name, value in (("CLOCKS_MS", 0), ("_SAME_MS", 1)):
+        monkeypatch.setattr(f"backends.pulsar.dead_letter_reader.{name}", value)
+    topic, done, clock = DeadLetterTopic(client, names), Answers(), SystemClock()
+    listed = LetterTopic(client, names)
+    assert list(listed.letters(clock.wall_ms())) == []
+    letters = [letter("a", number, [0]) for number in range(4)]
+    topic.publish(letters[0], done)
+    assert done.wait(1) == [None]
+    since_ms = clock.wall_ms() + 1
+    eventually(lambda: clock.wall_ms() > since_ms, 5, "a later time")
+    for number in (1, 2, 3):
+        topic.publish(letters[number], done)
+        assert done.wait(number + 1)[number:] == [None]
+        assert list(listed.letters(since_ms)) == letters[1 : number + 1]
+        assert list(listed.letters(since_ms - 60_000)) == letters[: number + 1]
     assert topic.close()
