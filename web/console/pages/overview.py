@@ -9,8 +9,7 @@ from math import inf
 from typing import Any, NamedTuple
 
 from dispatcher.access.principal import Scope
-from dispatcher.analysis.failing import FAILING, HIDDEN_BY, fails_by
-from dispatcher.analysis.task_times import RETRY_WAIT
+from dispatcher.analysis.failing import FAILING
 from dispatcher.analysis.verdict import Held, Scene, verdict
 from dispatcher.analysis.why import UNKNOWN, CauseShare, pool_text
 from dispatcher.model.errors import NotFound
@@ -20,16 +19,16 @@ from fairlane.figures.audit_rows import audit_fields
 from fairlane.figures.rows import task_fields
 from fairlane.figures.signals import ServiceState, SignalMeter, Signals
 from fairlane.figures.usage import channels
-from fairlane.figures.why_rows import cause_text, now_text
 from producers.desk.board.groups import TaskGroup, merged
 from producers.desk.board.lists import Sort
+from web.console.causes import cause_now
 from web.console.chart import SPAN_MS, chart, spark
 from web.console.page import Page, Visit
 
 SHOWN, STUCK = 8, 4
 """Tasks that are shown, and how many of them may be without an end while others have one."""
 _LOOKED_AT = 50
-"""Tasks without an end among which those are looked for whose tries fail."""
+"""Tasks whose tries fail, by which channels are marked."""
 _LAST_FIRST = Sort("eta", descending=True)
 
 
@@ -47,15 +46,15 @@ def read(visit: Visit) -> dict[str, Any]:
     """Return the verdict and the tasks that wait; to operators the service, too."""
     principal, board = visit.desks.principal, visit.desks.board
     groups, now_ms = board.groups(), round(time.time() * 1000)
-    listed = board.tasks({"state": "running"}, str(_LAST_FIRST), _LOOKED_AT, None)
+    listed = board.tasks({"state": "running"}, str(_LAST_FIRST), SHOWN, None)
     paused = board.tasks({"state": "paused"}, str(_LAST_FIRST), SHOWN, None).tasks
+    failing = board.tasks({"trouble": FAILING}, str(_LAST_FIRST), _LOOKED_AT, None).tasks
     ending = board.tasks({"state": "running"}, str(_LAST_FIRST), SHOWN, _LAST_FIRST.cursor((inf, ""))).tasks
-    failing = {task.id: task for task in (*listed.tasks, *ending) if fails_by(task, now_ms)}
-    ending = [task for task in ending if task.id not in failing]
-    others = [task for task in (*listed.tasks, *paused) if task.eta_s is None and task.targets.pending]
-    stuck = [*failing.values(), *(task for task in others if task.id not in failing)]
-    endless = _held(visit, stuck[: STUCK if ending else SHOWN], now_ms)
-    last = _held(visit, ending[: SHOWN - len(endless)], now_ms)
+    stuck = {task.id: task for task in failing}
+    ending = [task for task in ending if task.id not in stuck]
+    stuck |= {task.id: task for task in (*listed.tasks, *paused) if task.eta_s is None and task.targets.pending}
+    endless = _held(visit, list(stuck.values())[: STUCK if ending else SHOWN])
+    last = _held(visit, ending[: SHOWN - len(endless)])
     scene = Scene(
         now_ms=now_ms,
         waiting=sum(group.pending for group in groups if group.state != "scheduled"),
@@ -78,7 +77,7 @@ def read(visit: Visit) -> dict[str, Any]:
         "settled": settled,
         "given_up": sum(group.given_up for group in groups) / settled if settled else None,
         "shown": shown,
-        "failing": {task.channel for task in failing.values()},
+        "failing": {task.channel for task in failing},
         "rows": {
             "tasks": [
                 {**task_fields(held.task), "cause": held.cause, "meaning": held.text}
@@ -90,7 +89,7 @@ def read(visit: Visit) -> dict[str, Any]:
     }
 
 
-def _held(visit: Visit, tasks: Iterable[TaskView], now_ms: int) -> list[dict[str, Any]]:
+def _held(visit: Visit, tasks: Iterable[TaskView]) -> list[dict[str, Any]]:
     """Return tasks with what holds them back, and the largest causes; not those that have ended meanwhile."""
     found: list[dict[str, Any]] = []
     for task in tasks:
@@ -99,14 +98,11 @@ def _held(visit: Visit, tasks: Iterable[TaskView], now_ms: int) -> list[dict[str
         except NotFound:
             continue
         parts = {part.cause: part.ms / max(1, why.age_ms) for part in why.parts}
-        cause = why.now or why.last or next((cause for cause in parts if cause != UNKNOWN), "")
-        text = now_text(why) or cause_text(why.last, why.channel, why.app) or CauseShare(cause, 0).meaning
-        if why.now in HIDDEN_BY and (reason := fails_by(task, now_ms)):
-            cause, text = FAILING, f"its tries fail: {reason}"
-        elif cause == RETRY_WAIT and why.last_error:
-            text = f"its targets wait for the next try: {why.last_error.last_reason or 'they failed'}"
+        cause, text = cause_now(task, why.now, why.last, why.flow_pause)
+        if is_past := not cause:
+            cause = next((cause for cause in parts if cause != UNKNOWN), "")
+            text = CauseShare(cause, 0).meaning
         largest = [(part.meaning, parts[part.cause]) for part in why.parts[:3]]
-        is_past = not (why.now or why.last or cause == FAILING)
         found.append({"held": Held(task, cause, text), "parts": largest, "part": parts.get(cause), "is_past": is_past})
     return found
 

@@ -8,14 +8,15 @@ from typing import Any
 
 from dispatcher.access.principal import Scope
 from dispatcher.analysis.failing import FAILING, HIDDEN_BY, fails_by
-from dispatcher.analysis.why import Why
+from dispatcher.analysis.task_times import RETRY_WAIT
 from dispatcher.model.errors import InvalidInput, TaskEnded
 from dispatcher.model.tier import TIERS, Tier
 from dispatcher.model.view import ENDED_STATES, TaskView
 from fairlane.figures.audit_rows import audit_fields
 from fairlane.figures.rows import REASON_FIELDS, fields_of
-from fairlane.figures.why_rows import cause_text, now_text, why_fields
+from fairlane.figures.why_rows import why_fields
 from producers.control.task_changes import TaskFilter
+from web.console.causes import cause_now
 from web.console.page import Done, Form, Page, Plan, Visit
 from web.console.steering import change_form, changes_of, moved
 
@@ -31,8 +32,10 @@ def read(visit: Visit) -> dict[str, Any]:
     principal = desks.principal
     task, message, _ = desks.tasks.task_and_message(id_)
     explained = desks.tasks.why(id_)
-    why, now = why_fields(explained, advises=not principal.app), _now(explained, task)
-    present = () if task.ended else HIDDEN_BY if now[0] == FAILING else (now[0],)
+    why, error = why_fields(explained, advises=not principal.app), task.last_error
+    cause, text = cause_now(task, explained.now, explained.last, explained.flow_pause)
+    is_due = error and cause in (FAILING, RETRY_WAIT) and error.retry_ms > time.time() * 1000
+    present = () if task.ended else HIDDEN_BY if cause == FAILING else (cause,)
     live = sum(desks.board.facets({})["state"].values())
     can_change = principal.may(Scope.CONTROL) and task.state not in ENDED_STATES
     foresees = (
@@ -47,7 +50,8 @@ def read(visit: Visit) -> dict[str, Any]:
         "task": task,
         "message": list(_texts(message)),
         "why": why,
-        "now": now,
+        "now": (cause, text or "nothing that is known holds it back"),
+        "due_ms": error.retry_ms if error and is_due else 0,
         "parts": sorted(
             (part | {"present": part["cause"] in present} for part in why["parts"]),
             key=lambda part: not part["present"],
@@ -61,22 +65,6 @@ def read(visit: Visit) -> dict[str, Any]:
         "rows": why["parts"] if failures is None else fields_of(failures, REASON_FIELDS),
         **({"still": True} if {"if", "failures"} & visit.query.keys() else {}),
     }
-
-
-def _now(explained: Why, task: TaskView) -> tuple[str, str, int]:
-    """Return what holds a live task back: the cause, in words, and the wall time of the next try, 0 for none."""
-    error, now_ms = task.last_error, round(time.time() * 1000)
-    due_ms = error.retry_ms if error and error.retry_ms > now_ms else 0
-    if task.waits_for_go:
-        return explained.now, "it waits for a go", 0
-    if error and explained.now in HIDDEN_BY and (reason := fails_by(task, now_ms)):
-        return FAILING, f"tries fail: {reason}, {error.count + error.unsent:,} so far", due_ms
-    if text := now_text(explained):
-        return explained.now, text, 0
-    if explained.now:
-        return explained.now, "its targets wait for a retry", due_ms
-    text = cause_text(explained.last, explained.channel, explained.app)
-    return explained.last, text or "nothing that is known holds it back", 0
 
 
 def _what_ifs(visit: Visit, task: TaskView) -> Iterator[dict[str, Any]]:

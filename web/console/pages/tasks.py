@@ -1,18 +1,17 @@
 """Tasks: which are stuck, which are mine, and in what order they will end."""
 
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 from urllib.parse import urlencode
 
 from dispatcher.access.principal import Scope
-from dispatcher.analysis.failing import FAILING, STUCK, fails_by
+from dispatcher.analysis.failing import FAILING, STUCK
 from dispatcher.model.errors import InvalidInput, NotReady, Unreachable
 from dispatcher.model.view import ENDED_STATES, TaskView
 from fairlane.figures.rows import task_fields
-from fairlane.figures.why_rows import cause_text
 from producers.control.task_changes import LIVE_STATES, TaskFilter
+from web.console.causes import cause_now
 from web.console.page import Page, Visit
 from web.console.steering import change_form
 
@@ -62,16 +61,10 @@ def _selection(only: Mapping[str, str | None]) -> dict[str, str | None]:
 
 def _why(visit: Visit, tasks: Sequence[TaskView]) -> dict[str, tuple[str, str]]:
     """Return what holds tasks back, by id: the cause, and the same in words; both are empty if that is not known."""
-    held, now_ms = dict[str, str](), round(time.time() * 1000)
+    held = dict[str, str]()
     with suppress(Unreachable, NotReady):
         held = visit.desks.board.held(tasks)
-    found: dict[str, tuple[str, str]] = {}
-    for task in tasks:
-        cause = held.get(task.id, "")
-        found[task.id] = cause, cause_text(cause, task.channel, task.app)
-        if not cause and (reason := fails_by(task, now_ms)):
-            found[task.id] = FAILING, f"tries fail: {reason}"
-    return found
+    return {task.id: cause_now(task, held.get(task.id, "")) for task in tasks}
 
 
 def _address(kept: Mapping[str, str], **changed: str) -> str:

@@ -144,7 +144,7 @@ async def test_page_of_a_task_whose_tries_fail_says_why_without_the_command_line
     fail(world, "sale")
     async with browsing(world) as browser:
         text = (await browser.get("/tasks/sale")).text
-        assert "Now: tries fail: Failed to connect, 67,660 so far, next at " in text
+        assert "Now: its tries fail: Failed to connect, next at " in text
         assert "None given up yet; tries fail: Failed to connect" in text
         assert "67,660 targets put back unsent so far" in text
         assert "see the last error" not in text
