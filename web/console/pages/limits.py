@@ -5,11 +5,11 @@ from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from operator import methodcaller
-from typing import Any, NamedTuple
+from typing import Any
 
 from dispatcher.analysis.verdict import limits_at
 from dispatcher.model.errors import InvalidInput
-from dispatcher.model.flow_pause import flow_name, flow_parts
+from dispatcher.model.flow_pause import flow_parts
 from dispatcher.model.pools import Cap, Limits, Pool, pools_of, quota_pool
 from dispatcher.model.tier import TIERS
 from dispatcher.model.values import counted, listed
@@ -38,19 +38,13 @@ def read(visit: Visit) -> dict[str, Any]:
         "quotas": quotas(settings),
     }
     chosen = Pool(*(visit.query.get(kind, "") for kind in Pool._fields))
-    shown = {"settings": settings, "signals": signals, "age": visit.desks.board.age()}
-    shown |= {"chosen": chosen, "present": _present(settings, chosen)}
+    present, age = _present(settings, chosen), visit.desks.board.age()
+    shown = {"settings": settings, "signals": signals, "age": age, "chosen": chosen, "present": present}
     return {**shown, **tables, "rows": tables}
 
 
-class Asked(NamedTuple):
-    """The change that a form asks for."""
-
-    title: str
-    action: str
-    change: Callable[[ServiceControls], None]
-    concerns: Callable[[TaskGroup], bool]
-    """Whether these tasks are sent by what is changed."""
+Asked = tuple[str, Callable[[ServiceControls], None]]
+"""The change that a form asks for: in words, and what makes it."""
 
 
 def _new(visit: Visit, settings: Globals, *names: str) -> dict[str, str]:
@@ -62,7 +56,7 @@ def _new(visit: Visit, settings: Globals, *names: str) -> dict[str, str]:
 def _service(visit: Visit, settings: Globals) -> Asked:
     form = _new(visit, settings)
     given = body(ServiceChanges, form, tiers=texts(form, *map(str, TIERS)) or None)
-    return Asked("Change the service", "service.set", given.make, lambda _: True)
+    return "Change the service", given.make
 
 
 def _present(settings: Globals, pool: Pool) -> dict[str, str]:
@@ -90,36 +84,27 @@ def _channel(visit: Visit, settings: Globals) -> Asked:
     given = body(ChannelChanges, form, for_s=seconds(form, "for_s"))
     who = f"app {given.app} on channel {name}" if given.app else f"channel {name}"
     does = _caps(given.cap) if given.paused is None else "Pause" if given.paused else "Resume"
-
-    def concerns(group: TaskGroup) -> bool:
-        return group.channel == name and given.app in (None, group.app)
-
-    return Asked(f"{does} {who}", "channel.set", partial(given.make, name), concerns)
+    return f"{does} {who}", partial(given.make, name)
 
 
 def _app(visit: Visit, settings: Globals) -> Asked:
     name = need(visit.form, "app")
     given = body(AppChanges, _new(visit, settings, "app"))
     does = "Change" if given.weight or given.tasks is not None or given.targets is not None else _caps(given.cap)
-    return Asked(f"{does} app {name}", "app.set", partial(given.make, name), lambda group: name in ("*", group.app))
+    return f"{does} app {name}", partial(given.make, name)
 
 
-def _quota(visit: Visit, settings: Globals) -> Asked:
+def _quota(visit: Visit, _: Globals) -> Asked:
     group, joins = need(visit.form, "quota"), visit.form.get("joins", "")
     if not joins:
-        cap, unit = Cap.of(need(visit.form, "cap")), visit.form.get("unit", "target")
-        flows = {flow for flow, name in settings.quotas.items() if name == group}
-
-        def shares(each: TaskGroup) -> bool:
-            return flow_name(each.channel, each.app) in flows
-
-        change = methodcaller("cap_quota", group, cap, unit)
-        return Asked(f"{_caps(cap.text)} quota group {group}", "service.set", change, shares)
+        cap = Cap.of(need(visit.form, "cap"))
+        change = methodcaller("cap_quota", group, cap, visit.form.get("unit", "target"))
+        return f"{_caps(cap.text)} quota group {group}", change
     channel, app = need(visit.form, "channel"), need(visit.form, "app")
-    change = methodcaller(*(["join_quota", group] if joins == "true" else ["leave_quota"]), channel, app)
-    does = f"{'Add' if joins == 'true' else 'Remove'} app {app} on channel {channel}"
-    where = f"{'to' if joins == 'true' else 'from'} quota group {group}"
-    return Asked(f"{does} {where}", "service.set", change, lambda each: (each.channel, each.app) == (channel, app))
+    who = f"app {app} on channel {channel}"
+    if joins == "true":
+        return f"Add {who} to quota group {group}", methodcaller("join_quota", group, channel, app)
+    return f"Remove {who} from its quota group", methodcaller("leave_quota", channel, app)
 
 
 def _caps(cap: int | str | None) -> str:
@@ -128,17 +113,17 @@ def _caps(cap: int | str | None) -> str:
 
 
 def _plan(asked_of: Callable[[Visit, Globals], Asked], visit: Visit) -> Plan:
-    settings = visit.desks.service.client("service.show").globals()
-    asked, is_confirmed = asked_of(visit, settings), bool(visit.form.get("confirm"))
-    made = visit.desks.service.preview_service(asked.action, asked.change, foresee=not is_confirmed)
+    desk, is_confirmed = visit.desks.service, bool(visit.form.get("confirm"))
+    title, change = asked_of(visit, desk.client("service.set").globals())
+    made = desk.preview_service("service.set", change, foresee=not is_confirmed)
     if not (lines := _differences(made.before, made.after)):
-        raise _nothing(asked.title, visit, made.before)
-    concerned = [group for group in visit.desks.board.groups() if asked.concerns(group)]
+        raise _nothing(title, visit, made.before)
+    concerned = [each for each in visit.desks.board.groups() if _of(made.before, each) != _of(made.after, each)]
     tasks, targets = sum(group.tasks for group in concerned), sum(group.pending for group in concerned)
     lines.append(f"This concerns {counted(tasks, 'live task')} with {counted(targets, 'waiting target')}.")
     if made.effects:
         lines.append(f"{counted(len(made.effects), 'task')} would end at another time:")
-    return Plan(asked.title, lines, None if is_confirmed else made.effects, tasks=tasks, targets=targets)
+    return Plan(title, lines, None if is_confirmed else made.effects, tasks=tasks, targets=targets)
 
 
 def _nothing(title: str, visit: Visit, settings: Globals) -> InvalidInput:
@@ -155,19 +140,25 @@ def _nothing(title: str, visit: Visit, settings: Globals) -> InvalidInput:
 
 
 def _apply(asked_of: Callable[[Visit, Globals], Asked], visit: Visit) -> Done:
-    asked = asked_of(visit, visit.desks.service.client("service.show").globals())
-    lacks_redis = visit.desks.service.client(asked.action).change_service(asked.change)
-    return Done(f"{asked.title}: this is done, and in the audit. {lacks_redis}".strip())
+    client = visit.desks.service.client("service.set")
+    title, change = asked_of(visit, client.globals())
+    return Done(f"{title}: this is done, and in the audit. {client.change_service(change)}".strip())
+
+
+def _of(settings: Globals, group: TaskGroup) -> tuple[object, ...]:
+    """Return the settings that tasks are subject to."""
+    app, channel = group.app, group.channel
+    caps = {pool: (settings.caps[pool], settings.unit(pool)) for pool in settings.pools_of(app, channel)}
+    own = settings.stops(channel, app), caps, settings.app_weight(app), settings.limits_of(app)
+    return own, settings.capacity, settings.burst, settings.tier_weights, settings.sharing
 
 
 def _differences(before: Globals, after: Globals) -> list[str]:
     old, new = _words(before), _words(after)
     names = [name for name in old | new if old.get(name) != new.get(name)]
-    unset = {
-        name: {"Channel": "running", "App": "running", "Weight": "1", "Unit": "target"}.get(name.split()[0], "none")
-        for name in names
-    }
-    return [f"{name}: {old.get(name, unset[name])} → {new.get(name, unset[name])}" for name in names]
+    unset = {"Channel": "running", "App": "running", "Weight": "1", "Unit": "target"}
+    was, will = ([each.get(name, unset.get(name.split()[0], "none")) for name in names] for each in (old, new))
+    return [f"{name}: {before} → {after}" for name, before, after in zip(names, was, will, strict=True)]
 
 
 def _words(settings: Globals) -> dict[str, str]:

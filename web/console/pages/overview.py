@@ -143,8 +143,8 @@ def _service(visit: Visit, groups: Sequence[TaskGroup], ending: Sequence[TaskVie
             "arriving": spark(arriving),
         },
         "nodes": desk.nodes(),
-        "limits": limits[:SHOWN],
         **tables,
+        "limits": limits[:SHOWN],
         "rows": tables,
         "chart": chart(past, desk.ahead(), now_ms, settings.capacity, ending),
     }  # fmt: skip

@@ -44,8 +44,7 @@ def read(visit: Visit) -> dict[str, Any]:
         and ("if" in visit.query or (not principal.app and live <= FEW_TASKS))
     )
     failures = desks.tasks.failures_by_reason(id_) if "failures" in visit.query else None
-    audited = principal.may(Scope.OPERATOR)
-    audit = desks.service.client("audit.list").audit(AUDITED, task.app) if audited else ()
+    audit = desks.service.client("audit.list").audit(AUDITED, task.app) if principal.may(Scope.OPERATOR) else ()
     return {
         "task": task,
         "message": list(_texts(message)),
@@ -60,8 +59,6 @@ def read(visit: Visit) -> dict[str, Any]:
         "can_change": can_change,
         "failures": failures,
         "audit": [audit_fields(entry) for entry in audit if entry.task == task.id],
-        "audited": audited,
-        "app": principal.app,
         "rows": why["parts"] if failures is None else fields_of(failures, REASON_FIELDS),
         **({"still": True} if {"if", "failures"} & visit.query.keys() else {}),
     }

@@ -5,7 +5,6 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import urlencode
 
-from dispatcher.access.principal import Scope
 from dispatcher.analysis.failing import FAILING, STUCK
 from dispatcher.model.errors import InvalidInput, NotReady, Unreachable
 from dispatcher.model.view import ENDED_STATES, TaskView
@@ -48,8 +47,6 @@ def read(visit: Visit) -> dict[str, Any]:
         "first": _address(kept) if "cursor" in query else None,
         "next": _address(kept, cursor=listed.cursor) if listed.cursor else None,
         "address": lambda **changed: _address(kept, **changed),
-        "app": visit.desks.principal.app,
-        "can_change": visit.desks.principal.may(Scope.CONTROL) and not ended,
     }
 
 

@@ -70,8 +70,7 @@ async def test_forms_have_what_is_set_and_change_what_is_new_alone(busy: DeskWor
         assert '<option value="request" selected>' in group
         left = {"quota": "project", "joins": "false", "channel": "log", "app": "news"}
         assert (
-            "Remove app news on channel log from quota group project"
-            in (await browser.confirm("/limits/quota", left)).text
+            "Remove app news on channel log from its quota group" in (await browser.confirm("/limits/quota", left)).text
         )
     assert not busy.client.globals().quotas
 
