@@ -61,9 +61,11 @@ class PacedParts:
         self.count = 0
 
     def paces(self, app: str) -> bool:
-        """Return whether an app's envelopes must wait for the door: it has a cap, or others of it wait."""
-        flow = flow_name(self._channel, app)
-        return flow in self._lines or self._gate.is_paced(flow)
+        """Return whether an app's envelopes must wait for the door of a cap.
+
+        If it was removed, those that wait still are given back, and others do not wait for them.
+        """
+        return self._gate.is_paced(flow_name(self._channel, app))
 
     def add(self, part: CallPart) -> None:
         """Let a part wait behind those of its flow."""

@@ -7,7 +7,7 @@ import math
 import queue
 import threading
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -259,11 +259,14 @@ class FleetGate:
             self._end_if_renewed(flow, fleet.trouble)
 
     # ------------------------------------------------------------- the engine's thread
-    def allot(self, paces: Sequence[Pace], carried_out_s: float) -> None:
-        """Add grants that the ledger made at this monotonic time."""
-        if paces:
+    def allot(self, paces: Sequence[Pace], flows: Collection[str], carried_out_s: float) -> None:
+        """Add grants that the ledger made in one call at this monotonic time.
+
+        flows: all to which it granted something.
+        """
+        if paces or self.any_paced():
             with self._lock:
-                self._doors.allot(paces, carried_out_s)
+                self._doors.allot(paces, flows, carried_out_s)
 
     def is_reopened(self, flow: str) -> bool:
         """Return whether the flow's last pause was ended before its time, by hand or by new credentials."""

@@ -131,6 +131,8 @@ class Leases(EnginePart):
         self._clocks = ClockComparison(shared.settings.lease_ms / 1000)
         self._horizon = Horizon(shared.settings)
         self._capacity = 0
+        self._granted_flows: set[str] = set()
+        """Flows to which the answer that is being applied granted something."""
         self._weights = dict(DEFAULT_TIER_WEIGHTS)
         self.draining = False
         self.waiting = Waiting()
@@ -293,12 +295,13 @@ class Leases(EnginePart):
             return
         self._not_ready_s = 0.0
         self._suspects.judge()
-        self._ports.allot(event.answer.paces, self._carried_out_s(event.answer, now_s))
         use_by_s = self._first_asked_s + request.lease_ms / 1000
         own = len(asked)  # lanes that only announce demand follow after them
         for lane, ask, answer in zip(asked, request.lanes[:own], event.answer.lanes[:own], strict=True):
             if ask.wants:
                 _LaneReader(lane, request.claim, use_by_s, now_s, self).apply(answer)
+        self._ports.allot(event.answer.paces, self._granted_flows, self._carried_out_s(event.answer, now_s))
+        self._granted_flows.clear()
 
     def _failed(self, request: LeaseRequest, error: Exception | None, now_s: float) -> None:
         self._stats.lease_errors += 1
@@ -368,6 +371,7 @@ class Leases(EnginePart):
         self._working.note(lane, wake=False)
 
     def grant(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
+        self._granted_flows.add(part.flow)
         if lane.closing:
             self._working.give_back(lane, part)
         else:

@@ -1,6 +1,6 @@
 """Objects that the parts of an engine share."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
@@ -47,9 +47,9 @@ class EnginePorts:
     publisher: EnvelopePublisher
     dead_letters: DeadLetters
     topics: Topics
-    allot: Callable[[Sequence[Pace], float], None] = lambda _paces, _carried_out_s: None
-    """Keep to the times at which granted targets of capped flows may be sent. Called with grants that the ledger made
-    at a monotonic time, before the engine sends them."""
+    allot: Callable[[Sequence[Pace], Collection[str], float], None] = lambda _paces, _flows, _carried_out_s: None
+    """Keep to the times at which granted targets of capped flows may be sent. Called with the grants of one call, all
+    flows to which it granted something, and the monotonic time of the ledger's answer, before the engine sends them."""
     is_reopened: Callable[[str], bool] = lambda _flow: False
     """Whether the last pause of a flow (an app on a channel) was ended before its time. Called from the engine's
     thread."""

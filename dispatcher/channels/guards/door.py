@@ -51,7 +51,7 @@ class Door:
         self.end_s = 0.0
         """End of the last grant."""
         self.cap = 0
-        """The cap of the last grant, a second."""
+        """The cap of the last grant, a second; 0 once it was removed."""
         self.used = 0
         """Targets or requests that have left so far."""
         self.lost = 0.0
@@ -153,8 +153,14 @@ class Doors:
         self._pools: dict[str, dict[str, float]] = {}
         """By flow: its pools, with the time until which they count."""
 
-    def allot(self, paces: Iterable[Pace], carried_out_s: float) -> None:
-        """Add grants that the ledger made at this monotonic time."""
+    def allot(self, paces: Iterable[Pace], flows: Iterable[str], carried_out_s: float) -> None:
+        """Add grants that the ledger made in one call at this monotonic time.
+
+        flows: all to which it granted something. Their pools without a pace have no such cap any more.
+        """
+        for flow in flows:
+            for pool in self._pools.pop(flow, ()):
+                self.by_pool[pool].cap = 0  # until the next pace
         for pace in paces:
             door = self._door(pace)
             spread_s = max(WINDOW_S, pace.count / pace.rate)

@@ -301,7 +301,8 @@ def _caps(doors: Mapping[str, Door]) -> Iterator[Metric]:
     )
     for pool, door in doors.items():
         labels = [pool, "request" if door.by_request else "target"]
-        cap.add_metric(labels, door.cap)
+        if door.cap:
+            cap.add_metric(labels, door.cap)
         used.add_metric(labels, door.used)
         lost.add_metric(labels, door.lost)
     yield from (cap, used, lost)

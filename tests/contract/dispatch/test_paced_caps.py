@@ -66,8 +66,8 @@ class Sender:
         asked = ask(own_lane(self.task), wanted, demand=CAP)
         answer = self.world.lease(self.number, asked, worker=self.name, given_back=self.unused)
         self.unused = []
-        self.doors.allot(answer.paces, now_ms / 1_000)
         count = sum(piece.count for piece in answer.lanes[0][0] if piece.status == Status.GRANTED)
+        self.doors.allot(answer.paces, [self.flow] if count else [], now_ms / 1_000)
         if count:
             self.granted.append(Granted(now_ms / 1_000, self.number, self.sequence, count, count * self.size))
         self.sequence += count

@@ -68,3 +68,15 @@ def test_targets_of_a_capped_flow_that_is_slowed_wait_as_long_as_without_a_resum
         in_trouble(world, 429, "")
         world.run(within_s=120.0)
         assert max(world.fcm.requests.values()) <= 4
+
+
+@pytest.mark.parametrize("pool", ["app_channel:app/fcm", "channel:fcm"])
+def test_targets_of_a_flow_whose_cap_is_removed_are_sent_at_once(pool: str) -> None:
+    """Nor do those wait that were granted under the cap, whose last may leave a minute later."""
+    with push_world(workers=1) as world:
+        world.set_global(f"cap:{pool}", "1")
+        world.add_task("t", TARGETS, chunk=20, channel="fcm")
+        world.run(lambda: len(world.fcm.accepted) >= 10, within_s=60.0)
+        world.set_global(f"cap:{pool}", "0")
+        world.run_out("t", within_s=15.0)
+        assert world.counts("t") == {"sent": TARGETS}

@@ -66,14 +66,14 @@ def pace(pool: str, flow: str, targets: int, delay_us: int = 0, rate: int = 1_00
 
 def test_a_flow_of_two_pools_leaves_when_both_let_it() -> None:
     doors = Doors()
-    doors.allot([pace("quota/p", "fcm/shop", 250), pace("channel/fcm", "fcm/shop", 25)], 0.0)
+    doors.allot([pace("quota/p", "fcm/shop", 250), pace("channel/fcm", "fcm/shop", 25)], {"fcm/shop"}, 0.0)
     left = sum(doors.wait_s("fcm/shop", number / 1_000) <= 0.0 for number in range(1_000))
     assert left == pytest.approx(25, abs=1)
 
 
 def test_apps_of_a_group_share_its_door() -> None:
     doors = Doors()
-    doors.allot([pace("quota/p", "fcm/shop", 50), pace("quota/p", "fcm/bank", 50)], 0.0)
+    doors.allot([pace("quota/p", "fcm/shop", 50), pace("quota/p", "fcm/bank", 50)], {"fcm/shop", "fcm/bank"}, 0.0)
     left = [
         sum(doors.wait_s(flow, number / 1_000) <= 0.0 for flow in ("fcm/shop", "fcm/bank")) for number in range(500)
     ]
@@ -83,10 +83,28 @@ def test_apps_of_a_group_share_its_door() -> None:
 
 def test_a_flow_without_grants_for_a_while_is_no_longer_paced() -> None:
     doors = Doors()
-    doors.allot([pace("quota/p", "fcm/shop", 100)], 0.0)
+    doors.allot([pace("quota/p", "fcm/shop", 100)], {"fcm/shop"}, 0.0)
     assert doors.is_paced("fcm/shop", 0.25 + KEPT_S - 0.01)
     assert not doors.is_paced("fcm/shop", 0.25 + KEPT_S)
     assert doors.wait_s("fcm/shop", 10.0) == NEVER_S, "a call that is paced still does not leave"
+
+
+def test_flow_that_is_granted_something_without_a_pace_has_no_cap_any_more() -> None:
+    doors = Doors()
+    slow = [pace("app_channel/shop/fcm", "fcm/shop", 100, rate=1), pace("channel/fcm", "fcm/bank", 9)]
+    doors.allot(slow, {"fcm/shop", "fcm/bank"}, 0.0)
+    doors.allot([], {"fcm/shop"}, 0.1)
+    assert not doors.is_paced("fcm/shop", 0.1)
+    assert doors.is_paced("fcm/bank", 0.1)
+    assert [door.cap for door in doors.by_pool.values()] == [0, 1_000]
+
+
+def test_pool_whose_cap_was_removed_holds_up_no_flow_that_has_another() -> None:
+    doors, flows = Doors(), {"fcm/shop"}
+    doors.allot([pace("app_channel/shop/fcm", "fcm/shop", 100, rate=1), pace("channel/fcm", "fcm/shop", 100)], flows, 0)
+    doors.allot([pace("channel/fcm", "fcm/shop", 100)], flows, 0.1)
+    left = sum(doors.wait_s("fcm/shop", number / 1_000) <= 0.0 for number in range(100, 350))
+    assert left == pytest.approx(200, abs=30)
 
 
 # ------------------------------------------------------------- the keeper
@@ -116,7 +134,7 @@ async def test_the_gate_paces_what_the_ledger_granted() -> None:
     clock = VirtualClock()
     gate = FleetGate(clock)
     assert not gate.is_paced("fcm/shop")
-    gate.allot([pace("quota/p", "fcm/shop", 10, rate=40)], clock.monotonic_s())
+    gate.allot([pace("quota/p", "fcm/shop", 10, rate=40)], {"fcm/shop"}, clock.monotonic_s())
     assert gate.is_paced("fcm/shop")
     first = asyncio.ensure_future(gate.enter("fcm/shop", clock.monotonic_s() + 1.0))
     await asyncio.sleep(0.01)

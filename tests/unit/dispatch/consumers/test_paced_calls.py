@@ -66,7 +66,7 @@ class GatedQueue:
         self.sequence = 0
 
     def grant(self, count: int, *, cap: int, pool: str = "app_channel/shop/x", by_request: bool = False) -> None:
-        self.gate.allot([Pace(pool, FLOW, count, 0, cap, by_request)], self.clock.monotonic_s())
+        self.gate.allot([Pace(pool, FLOW, count, 0, cap, by_request)], {FLOW}, self.clock.monotonic_s())
 
     def put(self, envelopes: int, *, targets: int = 1, app: str = "shop", use_by_s: float = 1e9) -> None:
         for _ in range(envelopes):
@@ -127,6 +127,18 @@ async def test_the_calls_of_a_capped_app_leave_evenly_and_those_of_another_at_on
     await gated.pass_s(0.6)
     assert len(gated.reports) == 120
     assert gated.queue.in_flight == ChannelLoad()
+
+
+async def test_app_whose_cap_was_removed_sends_at_once_what_it_is_granted_then(gated: GatedQueue) -> None:
+    gated.grant(20, cap=20)
+    for _ in range(30):  # more than the cap waits at all times
+        gated.put(5, use_by_s=gated.clock.monotonic_s() + 1.0)
+        await gated.pass_s(0.1)
+    assert gated.channel.count(0, 1e9) == pytest.approx(20, abs=2)
+    gated.gate.allot([], {FLOW}, gated.clock.monotonic_s())
+    gated.put(500, use_by_s=gated.clock.monotonic_s() + 1.0)
+    await gated.pass_s(0.3)
+    assert gated.channel.count(103.0, 1e9) >= 500
 
 
 @channel(concurrency=1)

@@ -199,7 +199,8 @@ def test_a_flow_that_is_not_shown_by_itself_has_a_limit_of_its_own() -> None:
 
 def test_caps_are_shown_with_their_present_rate_and_what_is_used_of_them() -> None:
     doors = Doors()
-    doors.allot([Pace("quota/p", "fcm/shop", 100, 0, 400), Pace("channel/http", "http/shop", 9, 0, 9, True)], 0.0)
+    paces = [Pace("quota/p", "fcm/shop", 100, 0, 400), Pace("channel/http", "http/shop", 9, 0, 9, True)]
+    doors.allot(paces, [pace.flow for pace in paces], 0.0)
     assert doors.wait_s("fcm/shop", 0.1) == 0.0
     text = exposed(FlowCollector({}, lambda: doors.by_pool))
     assert 'fairlane_cap_per_second{pool="quota/p",unit="target"} 400.0' in text
