@@ -6,6 +6,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import Executor
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -34,7 +35,6 @@ _AT_ONCE = 48
 _LOOK_S = 0.05
 _ACTION = web.RequestKey("action", str)
 _log = logging.getLogger(__name__)
-A = TypeVar("A")
 R = TypeVar("R")
 
 
@@ -85,14 +85,26 @@ async def wait_to_expect(_: web.Request) -> None:
     """Leave it to the reader of a body to ask for it: a client without a key is refused before it sends one."""
 
 
+class Threads:
+    """Runs what may wait for servers, so that no app takes all threads."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self._places: defaultdict[str | None, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(_AT_ONCE))
+
+    async def run(self, app: str | None, function: Callable[[], R]) -> R:
+        """Return what a function returns. app: for whom; empty: for who acts for all, None: it is not known yet."""
+        async with self._places[app]:
+            return await asyncio.get_running_loop().run_in_executor(self._executor, function)
+
+
 class Handlers:
     """Makes the functions of the server for routes."""
 
-    def __init__(self, door: FrontDoor, threads: Executor) -> None:
+    def __init__(self, door: FrontDoor, threads: Threads) -> None:
         self._door = door
         self._threads = threads
         self._room = Room()
-        self._places: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(_AT_ONCE))
 
     def handler_of(self, route: Route) -> Handler:
         """Return the function of a route."""
@@ -115,23 +127,19 @@ class Handlers:
                 return made if isinstance(made, Stream) else encoded(made, request.headers.get("Accept", ""))
 
             if route.body is not None:
-                await self._in_thread(principal, self._door.take_request, principal)
+                await self._threads.run(principal.app, partial(self._door.take_request, principal))
             if upload is not None:
                 return encoded(await request.app[UPLOADS].receive(request, principal.app, answer), "")
             with self._room.for_body() as body:
                 if route.body is not None:
                     await read_body(request, route.max_bytes, self._room, body)
-                answered = await self._in_thread(principal, answer_whole, body)
+                answered = await self._threads.run(principal.app, partial(answer_whole, body))
             if isinstance(answered, Stream):
                 headers = {**problems.HEADERS, problems.REQUEST_ID: request[problems.ID]}
                 return await send_stream(request, answered, headers, lambda: self._door.principal(_token(request)))
             return answered
 
         return handle
-
-    async def _in_thread(self, principal: Principal, function: Callable[[A], R], argument: A) -> R:
-        async with self._places[principal.app]:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, function, argument)
 
 
 async def principal_of(door: FrontDoor, token: str) -> Principal:

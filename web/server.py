@@ -30,12 +30,13 @@ _LOOK_S = 0.1
 
 def application(door: FrontDoor, threads: Executor, settings: ServerSettings, figures: ApiFigures) -> web.Application:
     """Return the application. Raises LookupError if a route has no action."""
-    console = Console(door, threads, settings)
+    shared = middleware.Threads(threads)
+    console = Console(door, shared, settings)
     steps = [middleware.answer_with_problems, console.answer_people, middleware.only_hosts(settings.hosts)]
     app = web.Application(middlewares=steps)
     app[health.DOOR], app[health.STOPPING], app[middleware.FIGURES] = door, asyncio.Event(), figures
     app[UPLOADS] = Uploads(threads, app[health.STOPPING], figures)
-    handlers = middleware.Handlers(door, threads)
+    handlers = middleware.Handlers(door, shared)
     for route in checked(ROUTES):
         handler = handlers.handler_of(route)
         for method in ("GET", "HEAD") if route.method == "GET" else (route.method,):

@@ -18,7 +18,7 @@ MAX_CAP = 10**9
 """Maximum of a rate (targets/s) and of a burst (targets)."""
 EVERY_APP = "*"
 """In place of an app in a limit: applies to every app without a limit of its own."""
-_WRITTEN_CAP = re.compile(r"(\d+)(?::(\d+))?", re.ASCII)
+_WRITTEN_CAP = re.compile(r"(\d{1,20})(?::(\d{1,20}))?", re.ASCII)
 MILLION = 1_000_000
 
 

@@ -1,10 +1,8 @@
 """The console's addresses: pages, their forms, signing in and out, and files."""
 
-import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from concurrent.futures import Executor
 from functools import partial
 from hashlib import sha256
 from mimetypes import guess_type
@@ -27,9 +25,11 @@ from web.console.render import render
 from web.console.shown import LastShown, Shown
 from web.encoding import csv_of
 from web.listening import ServerSettings
-from web.middleware import principal_of
+from web.middleware import Threads, principal_of
 
 FORM_BYTES = 1 << 20
+MAX_FIELDS = 1_000
+"""Fields and line feeds of a form: a page that asks again has a field for each, and is made while nobody is heard."""
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
     "base-uri 'none'; frame-ancestors 'none'"
@@ -51,7 +51,7 @@ Handle = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class Console:
     """The console of one process."""
 
-    def __init__(self, door: FrontDoor, threads: Executor, settings: ServerSettings) -> None:
+    def __init__(self, door: FrontDoor, threads: Threads, settings: ServerSettings) -> None:
         self._door = door
         self._threads = threads
         self._room = Room()
@@ -105,15 +105,15 @@ class Console:
     async def _show(self, page: Page, request: web.Request) -> web.StreamResponse:
         visit = await self._visit(page, request)
         try:
-            shown = await self._in_thread(partial(self._last.read, page, visit))
+            shown = await self._in_thread(visit, partial(self._last.read, page))
         except InvalidInput as error:
             given: dict[str, Any] = {name: [value] for name, value in visit.query.items()}
             asked = {"fields": given, "address": request.path, "method": "get"}
             return self._again(page, request, asked, error)
-        if request.query.get("format") == "csv" and shown.context is not None:
+        if visit.query.get("format") == "csv" and shown.context is not None:
             rows = shown.context["rows"]
             if isinstance(rows, Mapping):  # by the name of the table, the first by default
-                rows = rows.get(request.query.get("table", ""), next(iter(rows.values())))
+                rows = rows.get(visit.query.get("table", ""), next(iter(rows.values())))
             body = csv_of(rows)
             named = {"Content-Disposition": f'attachment; filename="{page.name}.csv"'}
             return web.Response(body=body, content_type="text/csv", headers=named)
@@ -126,9 +126,9 @@ class Console:
         kept = {name: values.split("\n") for name, values in fields.items() if name not in _FRAME_FIELDS}
         asked: dict[str, Any] = {"fields": kept, "address": request.path, "method": "post"}
         try:
-            plan = await self._in_thread(partial(form.plan, visit))
+            plan = await self._in_thread(visit, form.plan)
             if fields.get("confirm") and _is_typed(plan, fields):
-                done = await self._in_thread(partial(form.apply, visit))
+                done = await self._in_thread(visit, form.apply)
                 shown: dict[str, Any] = {"done": done, "to": done.to or request.path.rpartition("/")[0] or "/"}
                 return self._html("done", request, Shown(shown), page=page)
         except NoKey:
@@ -149,7 +149,8 @@ class Console:
     async def _sign_in(self, request: web.Request) -> web.StreamResponse:
         fields = await self._form(request)
         principal = await principal_of(self._door, fields.get("key", "").strip())
-        cookie = await self._in_thread(partial(self._door.sessions.start, principal))
+        await self._threads.run(principal.app, partial(self._door.take_request, principal))
+        cookie = await self._threads.run(principal.app, partial(self._door.sessions.start, principal))
         return self._signed_in(cookie, _local(fields.get("to", "/")))
 
     async def _link_page(self, request: web.Request) -> web.StreamResponse:
@@ -160,11 +161,11 @@ class Console:
     async def _spend_link(self, request: web.Request) -> web.StreamResponse:
         await self._form(request)
         secret = request.match_info["secret"]
-        return self._signed_in(await self._in_thread(partial(self._door.sessions.spend, secret)), "/")
+        return self._signed_in(await self._threads.run(None, partial(self._door.sessions.spend, secret)), "/")
 
     async def _sign_out(self, request: web.Request) -> web.StreamResponse:
         await self._form(request)
-        await self._in_thread(partial(self._door.sessions.end, request.cookies.get(self._cookie, "")))
+        await self._threads.run(None, partial(self._door.sessions.end, request.cookies.get(self._cookie, "")))
         response = _see("/sign-in")
         response.del_cookie(self._cookie, secure=self._secure, httponly=True, samesite="Strict")
         return response
@@ -174,8 +175,10 @@ class Console:
     async def _visit(self, page: Page, request: web.Request) -> Visit:
         request[_PRINCIPAL] = principal = await self._principal(request)
         check_right(principal, page.action)
+        if principal.app:
+            await self._threads.run(principal.app, partial(self._door.take_request, principal))
         desks = self._door.desks(principal, request[problems.ID])
-        return Visit(desks, request.match_info, {name: value for name, value in request.query.items() if value})
+        return Visit(desks, request.match_info, _query(request))
 
     async def _principal(self, request: web.Request) -> Principal:
         if header := self._settings.user_header:
@@ -184,7 +187,7 @@ class Console:
                 raise Forbidden(f"The proxy has sent {len(names)} headers {header}.", "It must name one user.")
             return self._door.book.user(names[0])
         cookie = request.cookies.get(self._cookie, "")
-        return await self._in_thread(partial(self._door.sessions.principal, cookie))
+        return await self._threads.run(None, partial(self._door.sessions.principal, cookie))
 
     async def _file(self, request: web.Request) -> web.StreamResponse:
         """Return a file, which browsers ask for again by its tag."""
@@ -208,14 +211,16 @@ class Console:
             )
         with self._room.for_body() as body:
             await read_body(request, FORM_BYTES, self._room, body)
+            if body.count(b"&") + body.count(b"%0A") + body.count(b"%0a") > MAX_FIELDS:
+                raise InvalidInput(f"The form has more than {MAX_FIELDS:,} fields and lines.", "Send less at once.")
             pairs = parse_qsl(body.decode(errors="replace"), keep_blank_values=True)
         fields: dict[str, list[str]] = {}
         for name, value in pairs:
             fields.setdefault(name, []).append(value.replace("\r\n", "\n"))  # browsers send line ends so
         return {name: "\n".join(values) for name, values in fields.items()}
 
-    async def _in_thread(self, function: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, function)
+    async def _in_thread(self, visit: Visit, function: Callable[[Visit], T]) -> T:
+        return await self._threads.run(visit.desks.principal.app, partial(function, visit))
 
     def _signed_in(self, cookie: str, to: str) -> web.StreamResponse:
         response = _see(to)
@@ -234,7 +239,7 @@ class Console:
             "may": partial(_may, principal),
             "page": page,
             "part": "X-Part" in request.headers,
-            "query": request.query,
+            "query": _query(request),
             "here": request.path,
             "estate_board": self._settings.estate_board,
             "signs_out": not self._settings.user_header,
@@ -249,6 +254,11 @@ class Console:
         response = web.Response(text=render(name, context), content_type="text/html", status=status, headers=HEADERS)
         response.enable_compression()
         return response
+
+
+def _query(request: web.Request) -> dict[str, str]:
+    """Return the fields of the address that are not empty; of one that is there twice, the last."""
+    return {name: value for name, value in request.query.items() if value}
 
 
 def _see(address: str) -> web.Response:

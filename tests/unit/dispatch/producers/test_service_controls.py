@@ -85,6 +85,8 @@ def test_a_setting_is_stored_and_then_applied(world: FakeService, change: Change
         lambda c: c.set_sharing("teams"),
         lambda c: c.cap_channel("a/b", Cap(1)),
         lambda c: c.cap_channel("http", Cap(-1)),
+        lambda c: c.cap_channel("http", Cap.of("9" * 5_000)),
+        lambda c: c.cap_channel("http", Cap.of("9:" + "9" * 5_000)),
         lambda c: c.cap_app("", Cap(1)),
         lambda c: c.cap_app("*", Cap(1)),
         lambda c: c.cap_app("shop", Cap(1), "x:y"),

@@ -68,6 +68,7 @@ async def browsing(world: DeskWorld, token: str = "") -> AsyncIterator[Browser]:
     def desks(principal: Principal, request: str) -> Desks:
         return Desks(principal, world.connection, world.book, world.board, request)
 
-    door: Any = SimpleNamespace(desks=desks, sessions=SimpleNamespace(principal=lambda _cookie: signed_in))
+    sessions = SimpleNamespace(principal=lambda _cookie: signed_in)
+    door: Any = SimpleNamespace(desks=desks, sessions=sessions, take_request=lambda _principal: None)
     async with served(door) as server:
         yield Browser(world, server)

@@ -151,3 +151,11 @@ async def test_nothing_failed_says_what_would_be_here(world: DeskWorld) -> None:
 async def test_csv_has_all_groups(letters: DeskWorld) -> None:
     async with browsing(letters) as browser:
         assert (await browser.get("/dead-letters?format=csv")).html.startswith("task,app,channel,state,replay,outcome")
+
+
+async def test_form_below_the_table_is_about_the_letters_in_it(letters: DeskWorld) -> None:
+    async with browsing(letters) as browser:
+        seen = await browser.get("/dead-letters?task=flash&task=sale")
+    assert "sale shop" in seen.text
+    assert 'value="sale"' in seen.html
+    assert 'value="flash"' not in seen.html
