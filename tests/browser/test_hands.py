@@ -111,3 +111,10 @@ def test_help_and_search_have_keys(chromium: Browser, service: Scene) -> None:
             with tab.page.expect_navigation():
                 tab.page.keyboard.press(key)
             assert tab.page.url == service.address + path
+
+
+def test_form_is_sent_once_by_a_double_click(chromium: Browser, service: Scene) -> None:
+    twice = """form => [1, 2].map(() => form.dispatchEvent(new Event("submit", {bubbles: true, cancelable: true})))"""
+    with opened(chromium, service) as tab:
+        tab.go("/apps")
+        assert tab.page.locator("form[action='/apps/key']").evaluate(twice) == [True, False]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 from dispatcher.analysis.what_if import FinishChange
@@ -30,8 +31,10 @@ class Plan(NamedTuple):
 
     title: str
     """Such as: Pause 12 tasks."""
+    changes: Sequence[str] = ()
+    """Values that would change, each before and after. Once one of them is another, the plan is shown again."""
     lines: Sequence[str] = ()
-    """The effects, in words."""
+    """Other effects, in words."""
     effects: Sequence[FinishChange] | None = None
     """Tasks that would end at another time; None: the form is not about that."""
     others: bool = False
@@ -40,6 +43,11 @@ class Plan(NamedTuple):
     """Tasks that would be changed."""
     targets: int = 0
     """Targets of these tasks that wait, or that would be sent or dropped."""
+
+    @property
+    def seen(self) -> str:
+        """A text that stands for `changes`."""
+        return sha256("\n".join(self.changes).encode(errors="replace")).hexdigest()[:16]
 
     @property
     def typed(self) -> int:

@@ -36,7 +36,7 @@ CSP = (
 )
 HEADERS = {"Content-Security-Policy": CSP, "Referrer-Policy": "same-origin", "X-Frame-Options": "DENY"}
 STATIC = Path(__file__).parent / "static"
-_FRAME_FIELDS = ("confirm", "typed", "shown")
+_FRAME_FIELDS = ("confirm", "typed", "shown", "seen")
 """Fields of forms that are the frame's own."""
 COOKIE_S = 30 * 86_400
 """The browser keeps the cookie for longer than any session lasts."""
@@ -127,7 +127,8 @@ class Console:
         asked: dict[str, Any] = {"fields": kept, "address": request.path, "method": "post"}
         try:
             plan = await self._in_thread(visit, form.plan)
-            if fields.get("confirm") and _is_typed(plan, fields):
+            is_other = fields.get("seen", plan.seen) != plan.seen
+            if fields.get("confirm") and _is_typed(plan, fields) and not is_other:
                 done = await self._in_thread(visit, form.apply)
                 shown: dict[str, Any] = {"done": done, "to": done.to or request.path.rpartition("/")[0] or "/"}
                 return self._html("done", request, Shown(shown), page=page)
@@ -135,7 +136,7 @@ class Console:
             raise
         except FairlaneError as error:
             return self._again(page, request, asked, error)
-        asked |= {"plan": plan, "mistyped": bool(fields.get("confirm"))}
+        asked |= {"plan": plan, "is_other": is_other, "mistyped": bool(fields.get("confirm"))}
         return self._html("plan", request, Shown(asked), page=page)
 
     def _again(self, page: Page, request: web.Request, asked: dict[str, Any], error: FairlaneError) -> web.Response:

@@ -10,6 +10,7 @@ from dispatcher.model.errors import InvalidInput, TaskEnded
 from dispatcher.model.pools import Pool
 from dispatcher.model.values import counted, duration, listed
 from fairlane.figures.why_rows import now_text
+from producers.control.steering import PlannedChange
 from producers.control.task_changes import Changes, TaskFilter
 from producers.desk.task_desk import BulkPreview
 from web.console.page import Done, Elsewhere, Form, Plan, Visit
@@ -51,6 +52,7 @@ def change_form(chosen: Callable[[Visit], TaskFilter], back: Callable[[Visit], s
             raise _nothing(visit, made, words)
         return Plan(
             title=f"{words} {_who([step.task.id for step in changing])}",
+            changes=[] if changes.end else _differences(changing[0]) if len(changing) == 1 else [],
             lines=_lines(made, changes),
             effects=None if confirmed else foreseen(made),
             others=made.moves_others,
@@ -98,13 +100,16 @@ def _lines(made: BulkPreview, changes: Changes) -> list[str]:
         trials = [step.task.id for step in steps if step.task.waits_for_go and changes.paused is False]
         lines = [f"Targets that wait: {pending:,}."]
         lines += [f"The trial of {_who(trials)} ends, and all other targets are sent."] if trials else []
-        for step in steps[:MAX_NAMED]:
-            lines += [f"{step.task.id}: {name} {old} → {new}" for name, (old, new) in step.changes.items()]
+        lines += [line for step in steps[:MAX_NAMED] if len(steps) > 1 for line in _differences(step)]
     apps = sorted({step.task.app for step in steps})
     lines += [f"They belong to {listed(apps, MAX_NAMED)}."] if apps[1:] else []
     same = len(made.plan.steps) - len(steps)
     lines += [f"Nothing changes for {counted(same, 'task')} more."] if same else []
     return lines + _reasons(refused)
+
+
+def _differences(step: PlannedChange) -> list[str]:
+    return [f"{step.task.id}: {name} {old} → {new}" for name, (old, new) in step.changes.items()]
 
 
 def _nothing(visit: Visit, made: BulkPreview, words: str) -> Exception:

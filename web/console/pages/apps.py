@@ -66,11 +66,11 @@ def _plan_policy(visit: Visit) -> Plan:
     before = access.policy(app)
     after = AppPolicy.of(msgspec.to_builtins(before) | _bounds(visit.form))
     old, new = map(msgspec.structs.asdict, (before, after))
-    lines = [f"{name}: {text_of(old[name])} → {text_of(new[name])}" for name in old if old[name] != new[name]]
-    if not lines:
+    changes = [f"{name}: {text_of(old[name])} → {text_of(new[name])}" for name in old if old[name] != new[name]]
+    if not changes:
         raise InvalidInput("The policy is like this already.", "Nothing was changed.")
-    lines += ["What is beyond it is refused within a second; live tasks go on.", _last_use(access.keys(app))]
-    return Plan(f"Change the policy of app {app}", lines)
+    lines = ["What is beyond it is refused within a second; live tasks go on.", _last_use(access.keys(app))]
+    return Plan(f"Change the policy of app {app}", changes, lines)
 
 
 def _set_policy(visit: Visit) -> Done:
@@ -94,7 +94,7 @@ def _plan_key(visit: Visit) -> Plan:
     may = "do everything, settings, keys and policies too" if Scope.OPERATOR in scopes else ", ".join(scopes)
     ends = "is good until it is revoked" if ends_s is None else f"ends in {duration(ends_s)}"
     lines = [f"A client that has it may {may} {whose}.", f"It {ends}.", "Its secret is shown once, on the next page."]
-    return Plan(f"Create a key {whose}", lines)
+    return Plan(f"Create a key {whose}", lines=lines)
 
 
 def _create(visit: Visit) -> Done:
@@ -109,7 +109,7 @@ def _plan_revoke(visit: Visit) -> Plan:
         raise NotFound(f"There is no key {id_} that is not revoked.", "Look at the list of keys again.")
     whose = f"It is for {f'app {key.app}' if key.app else 'all apps'}: {', '.join(key.scopes)}."
     stops = "It is refused within a second, and sessions that began with it end. This cannot be taken back."
-    return Plan(f"Revoke key {id_}", [whose, _last_use([key]), stops])
+    return Plan(f"Revoke key {id_}", lines=[whose, _last_use([key]), stops])
 
 
 def _revoke(visit: Visit) -> Done:

@@ -61,7 +61,7 @@ def _plan(visit: Visit, *, sends: bool) -> Plan:
     )
     lines = [f"{total} of {counted(len(tasks), 'task')}, such as:", *reasons, after]
     title = f"{'Send' if sends else 'Drop'} {total}{' again' if sends else ''}"
-    return Plan(title, lines, tasks=len(tasks), targets=sum(group.count for group in groups))
+    return Plan(title, lines=lines, tasks=len(tasks), targets=sum(group.count for group in groups))
 
 
 def _send(visit: Visit) -> Done:

@@ -116,14 +116,15 @@ def _plan(asked_of: Callable[[Visit, Globals], Asked], visit: Visit) -> Plan:
     desk, is_confirmed = visit.desks.service, bool(visit.form.get("confirm"))
     title, change = asked_of(visit, desk.client("service.set").globals())
     made = desk.preview_service("service.set", change, foresee=not is_confirmed)
-    if not (lines := _differences(made.before, made.after)):
+    if not (changes := _differences(made.before, made.after)):
         raise _nothing(title, visit, made.before)
     concerned = [each for each in visit.desks.board.groups() if _of(made.before, each) != _of(made.after, each)]
     tasks, targets = sum(group.tasks for group in concerned), sum(group.pending for group in concerned)
-    lines.append(f"This concerns {counted(tasks, 'live task')} with {counted(targets, 'waiting target')}.")
+    lines = [f"This concerns {counted(tasks, 'live task')} with {counted(targets, 'waiting target')}."]
     if made.effects:
         lines.append(f"{counted(len(made.effects), 'task')} would end at another time:")
-    return Plan(title, lines, None if is_confirmed else made.effects, tasks=tasks, targets=targets)
+    effects = None if is_confirmed else made.effects
+    return Plan(title, changes, lines, effects, tasks=tasks, targets=targets)
 
 
 def _nothing(title: str, visit: Visit, settings: Globals) -> InvalidInput:

@@ -108,10 +108,10 @@ def _edited(visit: Visit) -> tuple[TaskView, dict[str, Any], list[str]]:
 
 
 def _plan_message(visit: Visit) -> Plan:
-    task, _, lines = _edited(visit)
+    task, _, changes = _edited(visit)
     had = task.targets.total - task.targets.pending
-    lines += [f"Targets that would get it: {task.targets.pending:,}. It is too late for {had:,}."]
-    return Plan(f"Change the message of task {task.id}", lines, tasks=1, targets=task.targets.pending)
+    lines = [f"Targets that would get it: {task.targets.pending:,}. It is too late for {had:,}."]
+    return Plan(f"Change the message of task {task.id}", changes, lines, tasks=1, targets=task.targets.pending)
 
 
 def _change_message(visit: Visit) -> Done:

@@ -90,6 +90,11 @@
     } else if (button?.hasAttribute("data-keys")) byId("keys").showModal();
   });
 
+  let sent = new WeakSet();  // forms: of a double click the first one counts
+  addEventListener("submit", (event) => {
+    if (event.target.method === "post") sent.has(event.target) ? event.preventDefault() : sent.add(event.target);
+  });
+  addEventListener("pageshow", () => { sent = new WeakSet(); });
   const step = (by) => {
     const rows = [...document.querySelectorAll("#main tbody tr")].filter((row) => row.querySelector("a[href]"));
     const at = rows.findIndex((row) => row.contains(document.activeElement));

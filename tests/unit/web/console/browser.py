@@ -28,6 +28,12 @@ class Seen(NamedTuple):
         """Its visible text, with single spaces."""
         return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", self.html)).split())
 
+    @property
+    def hidden(self) -> dict[str, str]:
+        """The fields that a plan keeps for its second button."""
+        found = re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)">', self.html)
+        return {name: html.unescape(value) for name, value in found}
+
     def link(self, text: str) -> str:
         """Return the address of a link."""
         found = re.search(rf'href="([^"]*)"[^>]*>{text}<', self.html)

@@ -160,12 +160,27 @@ async def test_form_shows_what_it_would_change_and_then_does_it(
         plan = await browser.send(f"/limits/{form}", fields)
         assert (plan.status, line in plan.text) == (200, True), plan.text
         assert busy.client.globals() == before
-        done = await browser.confirm(f"/limits/{form}", fields)
+        done = await browser.send(f"/limits/{form}", plan.hidden)
         assert "this is done" in done.text
         audit = await browser.get("/audit?by=user:local")
     assert busy.client.globals() != before
     assert f"user:local {fields.get('app', '-')} {entry[0]}" in audit.text
     assert entry[1] in audit.text
+
+
+async def test_plan_is_shown_again_once_somebody_else_has_changed_what_it_changes(busy: DeskWorld) -> None:
+    """A form has all fields of the service: it would have set the capacity back without a word."""
+    form = {"capacity": "100", "high": "8", "medium": "3", "low": "1", "sharing": "tasks"}
+    async with browsing(busy) as browser:
+        plan = await browser.send("/limits/service", form)
+        busy.client.set_capacity(50)
+        again = await browser.send("/limits/service", plan.hidden)
+        assert "Somebody else has changed this since it was shown. It is not done yet" in again.text
+        assert "Capacity: 50/s → 100/s" in again.text
+        assert busy.client.globals().tier_weights["high"] == 6
+        done = await browser.send("/limits/service", again.hidden)
+    assert "this is done" in done.text
+    assert (busy.client.globals().capacity, busy.client.globals().tier_weights["high"]) == (100, 8)
 
 
 async def test_plan_shows_which_tasks_would_end_at_another_time(busy: DeskWorld) -> None:

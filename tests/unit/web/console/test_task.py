@@ -6,6 +6,7 @@ import pytest
 
 from dispatcher.access.principal import Scope
 from dispatcher.model.task import PushTask
+from producers.control.task_changes import Changes, TaskFilter
 from tests.records import target_record
 from tests.unit.dispatch.desk.desk_world import DeskWorld
 from tests.unit.web.console.browser import Browser, browsing
@@ -250,6 +251,24 @@ async def test_action_is_previewed_then_done_and_audited(world: DeskWorld, name:
         assert "user:local" in page.text
     entry = next(iter(world.client.audit(1)))
     assert (entry.by, entry.task) == ("user:local", "sale")
+
+
+async def test_plan_of_a_task_is_shown_again_once_its_weight_or_text_is_another(world: DeskWorld) -> None:
+    change, message = {"do": "set", "weight": "4"}, {"body": "Mine"}
+    async with browsing(world) as browser:
+        plans = [
+            await browser.send(f"/tasks/sale/{form}", given)
+            for form, given in (("change", change), ("message", message))
+        ]
+        world.client.set_many(TaskFilter(ids=("sale",)), Changes(weight=9.0))
+        world.client.edit_message("sale", {"title": "Sale", "body": "Theirs"})
+        again = await browser.send("/tasks/sale/change", plans[0].hidden)
+        assert "Somebody else has changed this" in again.text
+        assert "sale: weight 9 → 4" in again.text
+        again = await browser.send("/tasks/sale/message", plans[1].hidden)
+        assert "body: Theirs → Mine" in again.text
+        assert (sale(world).weight, world.client.message("sale")["body"]) == (9.0, "Theirs")
+        assert "Changed the message" in (await browser.send("/tasks/sale/message", again.hidden)).text
 
 
 async def test_resume_ends_a_pause(world: DeskWorld) -> None:
