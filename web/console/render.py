@@ -3,9 +3,10 @@
 import time
 from datetime import UTC, datetime
 from functools import cache
+from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
+from jinja2 import DictLoader, Environment, StrictUndefined, pass_context
 from jinja2.runtime import Context
 
 from dispatcher.analysis.failing import fails_by, trouble
@@ -42,11 +43,11 @@ def _clock(_: Context, seconds: float | None) -> str:
 
 @cache
 def environment() -> Environment:
-    """Return the templates' environment."""
+    """Return the templates as they are when this is first called: newer files do not fit a process that runs."""
+    read = {path.name: path.read_text(encoding="utf-8") for path in (Path(__file__).parent / "templates").iterdir()}
     found = Environment(
-        loader=PackageLoader("web.console"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True,
-    )  # fmt: skip
+        loader=DictLoader(read), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
     found.filters |= {
         "count": count, "duration": duration, "moment": _moment, "percent": percent, "ago": _ago, "soon": _soon,
         "clock": _clock, "pool": pool_text, "limits_at": _limits_at, "label": label,

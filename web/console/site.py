@@ -21,7 +21,7 @@ from web import problems
 from web.bodies import Room, read_body
 from web.console.page import Form, Page, Plan, Visit
 from web.console.pages import PAGES
-from web.console.render import render
+from web.console.render import environment, render
 from web.console.shown import LastShown, Shown
 from web.encoding import csv_of
 from web.listening import ServerSettings
@@ -60,6 +60,7 @@ class Console:
         self._secure = settings.is_secure
         self._cookie = "__Host-fairlane" if self._secure else "fairlane"
         self._files = {path.name: path.read_bytes() for path in STATIC.iterdir()}
+        environment()
 
     def add_to(self, app: web.Application) -> None:
         """Add all addresses."""
@@ -98,7 +99,10 @@ class Console:
                 _log.exception("request %s failed: %s %.200r", request[problems.ID], request.method, request.raw_path)
             next_step = problem.document(request[problems.ID])["next_step"]
             shown = Shown({}, trouble=FairlaneError(problem.detail, next_step))
-            return self._html("problem", request, shown, problem.kind.status)
+            try:
+                return self._html("problem", request, shown, problem.kind.status)
+            except Exception:
+                return web.Response(text=f"{problem.detail} {next_step}", status=problem.kind.status, headers=HEADERS)
 
     # ------------------------------------------------------------------------------ what browsers ask
 

@@ -6,12 +6,15 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from jinja2 import UndefinedError
 
 from dispatcher.access.principal import Principal, Scope
 from dispatcher.model.errors import Unreachable
 from tests.unit.dispatch.desk.desk_world import DeskWorld
+from tests.unit.web.console.browser import browsing
 from tests.unit.web.console.console_world import MemoryDoor
 from web.console.page import Page, Visit
+from web.console.render import environment
 from web.console.shown import LastShown
 
 OPERATOR = Principal(kind="key", name="k", app="", scopes=frozenset({Scope.OPERATOR}))
@@ -70,3 +73,23 @@ def test_server_that_does_not_answer_is_waited_for_once_a_second(
     assert (again.context, again.trouble is not None, len(reads)) == ({"number": 1}, True, 2)
     monkeypatch.setattr("web.console.shown.FRESH_S", 0.0)
     assert last.read(page, visit_of(world)).trouble is None
+
+
+async def test_page_whose_template_fails_says_so_to_people_all_the_same(
+    world: DeskWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> str:
+        raise UndefinedError("'parts' is undefined")
+
+    monkeypatch.setattr("web.console.site.render", fail)
+    async with browsing(world) as browser:
+        page = await browser.get("/")
+    assert page.status == 500
+    assert page.text.startswith("The request failed. Report it with the request_id ")
+    assert "{" not in page.text
+
+
+def test_templates_that_change_below_a_running_process_are_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    environment()
+    monkeypatch.setattr("pathlib.Path.read_text", None)
+    environment().get_template("problem.html")
