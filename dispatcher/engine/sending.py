@@ -17,7 +17,7 @@ from dispatcher.engine.shared import EnginePart, Shared
 from dispatcher.ports import Batch, Delivery
 from dispatcher.scheduling.scheduler import Scheduler
 from dispatcher.settle import match
-from dispatcher.wire.outcome import ALL_SENT, Report
+from dispatcher.wire.outcome import ALL_SENT, UNSENT, Report
 
 MAX_IDLE_FLOWS = 64
 """Maximum flows remembered. Beyond it, flows with nothing under way are forgotten, and with them a lane's lead
@@ -241,7 +241,7 @@ class Sending(EnginePart):
             if reports is None:
                 unsent.append(part)
                 continue
-            self._count(part, batch, now_s, wall_ms)
+            self._count(part, reports, batch, now_s, wall_ms)
             self._settling.reported(lane, part, reports)
         for part in reversed(unsent):
             self._working.return_unsent(lane, part, now_s)
@@ -253,14 +253,25 @@ class Sending(EnginePart):
         stats.in_flight_targets += targets
         return self._loads[batch.flow].add(batches, targets)
 
-    def _count(self, part: EnvelopeRun, batch: PickedBatch, now_s: float, wall_ms: int) -> None:
-        targets = part.targets
-        self._sent.add(targets, now_s)
+    def _count(
+        self, part: EnvelopeRun, reports: Sequence[Report], batch: PickedBatch, now_s: float, wall_ms: int
+    ) -> None:
+        self._sent.add(part.targets, now_s)
         counts = self._stats.tiers[batch.buffer.tier]
-        counts.sent += targets
+        counts.sent += part.targets - sum([_unsent(report, part.size) for report in reports if report is not ALL_SENT])
         counts.envelopes += part.count
         counts.wait.add_published(part, wall_ms)
         self._stats.stages["sent"].add((now_s - batch.leased_s) * 1000, part.count)
+
+
+def _unsent(report: object, targets: int) -> int:
+    """Return how many of an envelope's targets the provider cannot have taken; 0 for a report that settling refuses."""
+    match report:
+        case Report(verdict=verdict, exceptions=dict() | None as exceptions):
+            codes = [getattr(each, "code", None) for each in (exceptions or {}).values()]
+            rest = targets - len(codes) if getattr(verdict, "code", None) == UNSENT else 0
+            return codes.count(UNSENT) + max(0, rest)
+    return 0
 
 
 def _due_part(part: EnvelopeRun, called: Sequence[int]) -> list[Delivery]:

@@ -84,7 +84,7 @@ class TierCounts:
     granted: int = 0
     """Targets granted."""
     sent: int = 0
-    """Targets sent."""
+    """Targets sent, without those that the provider cannot have taken."""
     envelopes: int = 0
     """Envelopes sent."""
     wait: WaitTimes = field(default_factory=WaitTimes)

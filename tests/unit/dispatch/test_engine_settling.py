@@ -6,7 +6,7 @@ import pytest
 
 from dispatcher.model.tier import Tier
 from dispatcher.wire.envelope import Envelope, decode_envelope
-from dispatcher.wire.outcome import ALL_SENT, RETRY, Outcome, Report, Verdict
+from dispatcher.wire.outcome import ALL_SENT, RETRY, UNSENT, Outcome, Report, Verdict
 from tests.records import finished
 from tests.unit.engine_world import BUSY, EngineWorld, Worker, busy_at_first, on_each
 
@@ -37,6 +37,16 @@ def test_errors_are_counted_by_task_with_the_last_of_them() -> None:
     [(_, (_, last))] = worker.engine.errors.take().items()
     assert (last.reason, last.count) == ("gave up after 2 attempts; the last: busy", 2 * 3)
     assert (last.attempt, last.retry_ms) == (2, 0)
+
+
+def test_targets_that_the_provider_cannot_have_taken_count_as_sent_only_once_they_are() -> None:
+    out_of_reach = Verdict(UNSENT, "refused the connection", 1.0)
+    reports = {0: Report(out_of_reach), 1: Report(exceptions={0: out_of_reach})}
+    world = EngineWorld(lambda envelope: reports.get(envelope.attempt, ALL_SENT))
+    world.add_task("t", 4, chunk=4)
+    worker = world.worker()
+    world.run_out("t")
+    assert worker.engine.stats.tiers[Tier.HIGH].sent == 3 + 1, "three at once, and one that was tried again"
 
 
 # ------------------------------------------------------------------ the order of the steps
