@@ -38,7 +38,8 @@ def chart(past: Sequence[Row], steps: Steps, now_ms: int, capacity: int, ending:
     )  # fmt: skip
     body = [*area.grid()]
     for run in (*_runs(past), ahead):
-        body += area.layers([at_ms for at_ms, _ in run], _bands(run), 0.3 if run is ahead else 0.75)
+        bands = [Band(str(tier), index, [rates[index] for _, rates in run]) for index, tier in enumerate(TIERS)]
+        body += area.layers([at_ms for at_ms, _ in run], bands, 0.3 if run is ahead else 0.75)
     body += [*area.capacity(capacity), *area.time_axis(), *area.moment(now_ms, "now")]
     for index, task in enumerate(flags):
         at_ms, above = now_ms + 1000 * (task.eta_s or 0), _FLAG_PX * (len(flags) - index)
@@ -55,10 +56,6 @@ def spark(values: Sequence[float]) -> Markup:
     step = 84 / max(1, len(means) - 1)
     points = " ".join(f"{step * index:.0f},{22 - 20 * mean / top:.1f}" for index, mean in enumerate(means))
     return Markup(f'<svg class="spark" viewBox="0 0 84 24" aria-hidden="true"><polyline points="{points}"/></svg>')
-
-
-def _bands(rows: Sequence[Row]) -> list[Band]:
-    return [Band(str(tier), index, [rates[index] for _, rates in rows]) for index, tier in enumerate(TIERS)]
 
 
 def _means(rows: Sequence[Row]) -> Iterator[Row]:

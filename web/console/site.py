@@ -34,7 +34,7 @@ CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
     "base-uri 'none'; frame-ancestors 'none'"
 )
-HEADERS = {"Content-Security-Policy": CSP, "Referrer-Policy": "same-origin", "X-Frame-Options": "DENY"}
+HEADERS = {"Content-Security-Policy": CSP, "Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY"}
 STATIC = Path(__file__).parent / "static"
 _FRAME_FIELDS = ("confirm", "typed", "shown", "seen")
 """Fields of forms that are the frame's own."""
@@ -104,8 +104,6 @@ class Console:
             except Exception:
                 return web.Response(text=f"{problem.detail} {next_step}", status=problem.kind.status, headers=HEADERS)
 
-    # ------------------------------------------------------------------------------ what browsers ask
-
     async def _show(self, page: Page, request: web.Request) -> web.StreamResponse:
         visit = await self._visit(page, request)
         try:
@@ -159,9 +157,7 @@ class Console:
         return self._signed_in(cookie, _local(fields.get("to", "/")))
 
     async def _link_page(self, request: web.Request) -> web.StreamResponse:
-        response = self._html("link", request, Shown({"address": request.path}))
-        response.headers["Referrer-Policy"] = "no-referrer"
-        return response
+        return self._html("link", request, Shown({"address": request.path}))
 
     async def _spend_link(self, request: web.Request) -> web.StreamResponse:
         await self._form(request)
@@ -174,8 +170,6 @@ class Console:
         response = _see("/sign-in")
         response.del_cookie(self._cookie, secure=self._secure, httponly=True, samesite="Strict")
         return response
-
-    # ------------------------------------------------------------------------------ steps of them
 
     async def _visit(self, page: Page, request: web.Request) -> Visit:
         request[_PRINCIPAL] = principal = await self._principal(request)

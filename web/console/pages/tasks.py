@@ -24,7 +24,7 @@ NEXT_TO_END = "eta"
 def read(visit: Visit) -> dict[str, Any]:
     """Live tasks by a filter, with exact counts; or ended ones, which are listed newest first."""
     query, board = visit.query, visit.desks.board
-    only = {name: query.get(name) for name in FILTERS}
+    only = _only(query)
     ended = only["state"] in ENDED_STATES
     sort = "-created" if ended else query.get("sort", NEXT_TO_END)
     selected = {**only, "q": None, "id_prefix": only["q"]} if ended else _selection(only)
@@ -44,8 +44,7 @@ def read(visit: Visit) -> dict[str, Any]:
         "matching": None if ended else states.get(only["state"], 0) if only["state"] else sum(facets["state"].values()),
         "live": {state: states.get(state, 0) for state in (FAILING, STUCK, *LIVE_STATES)},
         "facets": facets,
-        "first": _address(kept) if "cursor" in query else None,
-        "next": _address(kept, cursor=listed.cursor) if listed.cursor else None,
+        "cursor": listed.cursor,
         "address": lambda **changed: _address(kept, **changed),
     }
 
@@ -69,8 +68,8 @@ def _address(kept: Mapping[str, str], **changed: str) -> str:
     return f"/tasks?{urlencode({name: value for name, value in {**kept, **changed}.items() if value})}"
 
 
-def _only(visit: Visit) -> dict[str, str | None]:
-    return {name: visit.form.get(name) or None for name in FILTERS}
+def _only(given: Mapping[str, str]) -> dict[str, str | None]:
+    return {name: given.get(name) or None for name in FILTERS}
 
 
 def _chosen(visit: Visit) -> TaskFilter:
@@ -80,7 +79,7 @@ def _chosen(visit: Visit) -> TaskFilter:
         if not ids:
             raise InvalidInput("No task is ticked.", "Tick tasks, or choose all that match the filter.")
         return TaskFilter(ids=ids)
-    only = _only(visit)
+    only = _only(visit.form)
     if not any(only.values()):
         raise InvalidInput("No filter is set: this would be all tasks.", "Choose an app, a state or a tier first.")
     part = only["q"]
@@ -95,7 +94,7 @@ def _chosen(visit: Visit) -> TaskFilter:
 
 
 def _back(visit: Visit) -> str:
-    return _address({name: value for name, value in _only(visit).items() if value})
+    return _address({name: value for name, value in _only(visit.form).items() if value})
 
 
 PAGE = Page(

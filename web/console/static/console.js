@@ -13,8 +13,6 @@
   root.classList.add("js");
   if (kept.get("theme")) root.dataset.theme = kept.get("theme");
 
-  // ------------------------------------------------------------------ live
-
   let isLive = kept.get("live") !== "off", waitMs = EVERY_MS, timer = 0, isAsking = false;
 
   const isChanged = (field) =>
@@ -75,8 +73,6 @@
     byId("live")?.setAttribute("aria-pressed", String(isLive));
     if (isLive) timer = setTimeout(again, waitMs);
   });
-
-  // ------------------------------------------------------------------ buttons and keys
 
   document.addEventListener("click", (event) => {
     const button = event.target.closest("button");
