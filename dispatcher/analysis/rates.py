@@ -161,6 +161,9 @@ def _offers_of(size: float, kinds: Sequence[TaskKind], limits: Sequence[float], 
     offered = [0.0] * len(kinds)
 
     def share(amount: float, members: list[int], keys: list[str]) -> None:
+        if len(members) == 1:
+            offered[members[0]] = min(amount, limits[members[0]])
+            return
         if not keys:
             parts = waterfill(amount, [(limits[i], kinds[i].weight) for i in members])
             for i, part in zip(members, parts, strict=True):
