@@ -74,9 +74,11 @@ def apps(
     settings: Globals, groups: Iterable[TaskGroup], _: Mapping[str, CapState] = MappingProxyType({})
 ) -> list[AppUsage]:
     """Return the apps that a live task or a setting names, sorted by name; with `*` if it has limits."""
-    capped = {pool.app for pool in _capped(settings) if pool.app}
+    capped, caps = {pool.app for pool in _capped(settings) if pool.app}, _channel_caps(settings)
     names, live = capped | settings.app_weights.keys() | settings.limits.keys(), _by("app", groups)
-    return [app_usage(name, settings, live.get(name, [])) for name in sorted(names | live.keys())]
+    return [
+        app_usage(name, settings, live.get(name, []), caps.get(name, {})) for name in sorted(names | live.keys())
+    ]
 
 
 def quotas(settings: Globals) -> list[dict[str, Any]]:
@@ -162,18 +164,27 @@ def _paused_apps(channel: str, settings: Globals) -> dict[str, dict[str, Any]]:
     }
 
 
-def app_usage(name: str, settings: Globals, groups: Sequence[TaskGroup]) -> AppUsage:
-    """Return the settings and work of one app. groups: of its live tasks."""
+def _channel_caps(settings: Globals) -> dict[str, dict[str, int]]:
+    """Return the caps of apps on channels, in targets/s, by app and channel."""
+    found: dict[str, dict[str, int]] = {}
+    for pool, cap in _capped(settings).items():
+        if pool.app and pool.channel:
+            found.setdefault(pool.app, {})[pool.channel] = cap.rate
+    return found
+
+
+def app_usage(
+    name: str, settings: Globals, groups: Sequence[TaskGroup], caps: dict[str, int] | None = None
+) -> AppUsage:
+    """Return the settings and work of one app. groups: of its live tasks; caps: its own on channels, if they are
+    known."""
     cap, limits = settings.cap(pools_of(name, "").app), settings.limits_of(name)
-    prefix = pools_of(name, "").app_channel
     return AppUsage(
         app=name,
         weight=settings.app_weight(name),
         cap=cap.rate,
         cap_burst=cap.burst,
-        channel_caps={
-            pool.removeprefix(prefix): cap.rate for pool, cap in settings.caps.items() if pool.startswith(prefix)
-        },
+        channel_caps=_channel_caps(settings).get(name, {}) if caps is None else caps,
         task_limit=limits.tasks,
         target_limit=limits.targets,
         tasks=sum(group.tasks for group in groups),

@@ -33,7 +33,7 @@ def read(visit: Visit) -> dict[str, Any]:
     names = {chosen} if chosen else {*used, *policies, *last} - {""}
     shown = [
         {
-            **{field: getattr(used.get(name) or app_usage(name, settings, []), field) for field in _USED},
+            **{field: getattr(used.get(name) or app_usage(name, settings, [], {}), field) for field in _USED},
             "keys": live[name],
             "used_ms": last.get(name, 0),
             "policy": msgspec.structs.asdict(policies.get(name, AppPolicy())),
