@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 from functools import partial
 from operator import methodcaller
 from typing import Any
@@ -33,8 +32,8 @@ def read(visit: Visit) -> dict[str, Any]:
     signals = SignalMeter().take(ServiceState(time.time(), jobs, settings, client.workers()))
     tables = {
         "tiers": [tier._asdict() for tier in signals.tiers],
-        "channels": list(map(asdict, channels(settings, groups, states))),
-        "apps": list(map(asdict, apps(settings, groups))),
+        "channels": list(map(vars, channels(settings, groups, states))),
+        "apps": list(map(vars, apps(settings, groups))),
         "quotas": quotas(settings),
     }
     chosen = Pool(*(visit.query.get(kind, "") for kind in Pool._fields))

@@ -18,6 +18,22 @@ async def test_apps_are_shown_with_policy_use_and_keys(world: DeskWorld) -> None
     assert "shop log high 1 any 7 d 00 h 100 1 / 5 2 1 -" in seen.text
 
 
+@pytest.mark.parametrize("page", ["/apps", "/limits"])
+async def test_apps_are_shown_by_fifty(world: DeskWorld, page: str) -> None:
+    for number in range(101):
+        world.client.cap_app(f"app-{number:03d}", 5)
+    async with browsing(world) as browser:
+        seen = [await browser.get(f"{page}{query}") for query in ("", "?after=app-049", "?after=app-099", "?after=z")]
+        csv = await browser.get(f"{page}?format=csv&table=apps")
+    shown = [sorted(set(re.findall(r"app-\d{3}(?=</a>)", each.html))) for each in seen]
+    assert [(names[0], len(names)) for names in shown[:3]] == [("app-000", 50), ("app-050", 50), ("app-100", 1)]
+    assert [re.findall(r'href="\?after=([\w-]*)">(First|Next)', each.html) for each in seen] == [
+        [("app-049", "Next")], [("", "First"), ("app-099", "Next")], [("", "First")], [("", "First")]
+    ]  # fmt: skip
+    assert [re.findall(r"(\d+) of 10\d apps", each.text) for each in (seen[0], seen[3])] == [["50"], ["0"]]
+    assert csv.html.count("app-") == 101
+
+
 async def test_new_key_is_shown_once_and_works(world: DeskWorld) -> None:
     fields = {"app": "shop", "scopes": ["read", "control"], "ends": "90d"}
     async with browsing(world) as browser:
