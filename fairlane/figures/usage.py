@@ -76,9 +76,7 @@ def apps(
     """Return the apps that a live task or a setting names, sorted by name; with `*` if it has limits."""
     capped, caps = {pool.app for pool in _capped(settings) if pool.app}, _channel_caps(settings)
     names, live = capped | settings.app_weights.keys() | settings.limits.keys(), _by("app", groups)
-    return [
-        app_usage(name, settings, live.get(name, []), caps.get(name, {})) for name in sorted(names | live.keys())
-    ]
+    return [app_usage(name, settings, live.get(name, []), caps.get(name, {})) for name in sorted(names | live.keys())]
 
 
 def quotas(settings: Globals) -> list[dict[str, Any]]:
