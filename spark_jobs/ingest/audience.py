@@ -1,5 +1,6 @@
 """Read the tables that an ingestion starts from: the audience, and the targets to leave out of it."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,6 +26,11 @@ _ENDINGS = {
 _BEGINNINGS = {b"PAR1": "parquet", b"ORC": "orc"}
 _AS_IT_IS = {"header": "true", "multiline": "true", "quote": '"', "escape": '"'}
 """Options of Spark's readers that say how Fairlane reads text files anyway."""
+_UNREAD_TYPE = re.compile(r"PARQUET_TYPE_|TIME_TYPE|DECIMAL_PRECISION")
+_OTHER_TYPE = (
+    "it has a column of a type that Spark does not read. Store times as microseconds, UUIDs as text, and numbers as "
+    "double or with at most 38 digits."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +86,8 @@ def read_table(spark: "SparkSession", source: TableSource, rules: RowRules = Row
         with translated():
             table = reader.option("url", source.path).load() if kind == "jdbc" else reader.load(source.path)
     except (InvalidInput, JobFailed) as error:
-        raise InvalidInput(error.cause, f"Check that {source.path} is there, and the format ({kind}).") from error
+        step = _OTHER_TYPE if _UNREAD_TYPE.search(error.cause) else f"Check that it is there, and the format ({kind})."
+        raise InvalidInput(error.cause, f"{source.path}: {step}") from error
     if not table.columns:
         raise InvalidInput(f"{source.path} has no columns, so it has no rows either.", "Check the path and the format.")
     return table

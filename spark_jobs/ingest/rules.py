@@ -11,6 +11,7 @@ from dispatcher.channels.specs import SPECS
 from dispatcher.channels.submission.address import address_form
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.task import MAX_TARGET_LENGTH, MAX_VARIABLES_BYTES
+from dispatcher.wire.checks.nesting import complaint_of
 from producers.submit.validation import Variables, check_each
 from spark_jobs.source.columns import REFUSED, Columns
 from spark_jobs.source.rows import NULL_TARGET, encode_each, variables_of
@@ -164,9 +165,11 @@ def _doubtful_variables(batch: "pa.RecordBatch", columns: Columns) -> list[int]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if columns.whole:
-        sizes = [len(each) for each in encode_each(variables_of(batch, columns) or [])]
-        return [index for index, size in enumerate(sizes) if size > MAX_VARIABLES_BYTES]
+    if columns.whole or any(pa.types.is_nested(batch.column(name).type) for name in columns.variables):
+        variables = variables_of(batch, columns) or []
+        sizes = map(len, encode_each(variables))
+        pairs = enumerate(zip(variables, sizes, strict=True))
+        return [index for index, (own, size) in pairs if size > MAX_VARIABLES_BYTES or complaint_of([own])]
     if len(columns.variables) > _MAX_PLAIN_VARIABLES or sum(map(len, columns.variables)) > _PLAIN_VARIABLES_BYTES // 2:
         return list(range(batch.num_rows))
     total = None

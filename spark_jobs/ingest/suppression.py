@@ -17,7 +17,7 @@ from producers.submit.validation import check_each
 from spark_jobs.ingest.audience import TableSource, read_table, renamed, with_targets
 from spark_jobs.ingest.rules import OTHER_FORM, SUPPRESSED_FLAG, compiled_form
 from spark_jobs.session.frames import kept, quoted
-from spark_jobs.source.columns import REFUSED
+from spark_jobs.source.columns import KEYS, REFUSED
 from spark_jobs.source.task_options import TaskOptions
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ MIN_MATCHED = 0.5
 SUPPRESSED_TARGET = "fairlane_suppressed_target"
 _ANY = ""
 """The channel of tasks whose channel is in a split column, as far as a list does not name one: any."""
-_TYPES = ("string", "char", "varchar", "byte", "short", "integer", "long")
 _SHOWN = 80
 _READ = "keys array<string>, given string, problem string, row bigint"
 
@@ -118,7 +117,7 @@ def _listed(spark: "SparkSession", task: TaskOptions, source: TableSource, names
         has = ", ".join(table.columns)
         raise InvalidInput(f"{source.path} has no column target; it has {has}.", "Use --map suppress.COLUMN=target.")
     kind = table.schema[column].dataType
-    if kind.typeName() not in _TYPES:
+    if kind.typeName() not in KEYS:
         raise InvalidInput(
             f"The column {column} of {source.path} is of type {kind.simpleString()}; targets are text.",
             "Convert it to text in the list.",

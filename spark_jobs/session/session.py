@@ -172,6 +172,7 @@ def _conf(settings: SessionSettings) -> dict[str, str]:
         "spark.sql.execution.pythonUDF.arrow.enabled": "false",  # would need pandas
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(_BATCH_ROWS),
         "spark.sql.session.timeZone": "UTC",
+        "spark.sql.timeType.enabled": "true",
         **settings.conf,
     }
 

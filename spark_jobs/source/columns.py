@@ -17,12 +17,21 @@ REFUSED = "fairlane_refused"
 PACKED = "fairlane_variables"
 """The column of a table from JSON with all variables of a row, as JSON."""
 _OPTIONS = "Rename one of them, or name another with the options target, variables or split."
-_VALUES = (
-    *("string", "char", "varchar", "boolean", "byte", "short", "integer", "long", "float", "double"),
-    *("date", "time", "timestamp", "timestamp_ntz", "decimal"),
+TEXTS = ("string", "char", "varchar")
+KEYS = (*TEXTS, "byte", "short", "integer", "long")
+"""Types of columns that tell rows apart: text and whole numbers."""
+_SCALARS = (
+    *(*KEYS, "boolean", "float", "double", "decimal", "void"),
+    *("date", "time", "timestamp", "timestamp_ntz", "daytimeinterval"),
 )
-"""Types of variables. Those of the second line become texts."""
-_SPLITS = ("string", "char", "varchar", "byte", "short", "integer", "long")
+"""Types with single values of which each has a form in dispatcher.channels.value_texts."""
+_NESTED = ("struct", "map", "array")
+_WITHOUT_TEXT = {
+    "binary": "bytes have no text",
+    "variant": "a variant has no type of its own",
+    "map": "the names in a map must be text",
+}
+"""By type, the reason why a column of it is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +57,17 @@ def columns_of(schema: "StructType", options: TaskOptions, hint: str = _OPTIONS)
     if PACKED in types:
         return Columns(options.target, (), PACKED, options.split)
     _check_there(types, [options.target, *(options.variables or ()), *options.split], hint)
-    if types[options.target].typeName() not in _VALUES[:3]:
-        raise _wrong(options.target, types[options.target], "the target must be text", "string")
+    if types[options.target].typeName() not in TEXTS:
+        raise _wrong(options.target, types[options.target], "the target must be text")
     for name in options.split:
-        if types[name].typeName() not in _SPLITS:
-            raise _wrong(name, types[name], "a split column must be text or a whole number", "string")
+        if types[name].typeName() not in KEYS:
+            raise _wrong(name, types[name], "a split column must be text or a whole number")
     named = _variables(types, options)
-    if len(named) == 1 and types[named[0]].typeName() in ("struct", "map"):
-        _check_whole(named[0], types[named[0]])
-        return Columns(options.target, (), named[0], options.split)
     for name in named:
-        if types[name].typeName() not in _VALUES:
-            raise _wrong(name, types[name], "a variable must be text, a number, a truth value or a time", "string")
+        if part := _without_text(types[name]):
+            raise _wrong(name, part, _WITHOUT_TEXT.get(part.typeName(), "its values have no text"))
+    if len(named) == 1 and (options.variables or named == (WHOLE,)) and types[named[0]].typeName() in ("struct", "map"):
+        return Columns(options.target, (), named[0], options.split)
     return Columns(options.target, named, "", options.split)
 
 
@@ -77,22 +85,18 @@ def _check_there(columns: Collection[str], required: Sequence[str], hint: str) -
             raise InvalidInput(f"The table has no column {name}; it has {', '.join(columns)}.", hint.format(name=name))
 
 
-def _check_whole(name: str, kind: "DataType") -> None:
-    if kind.typeName() == "map" and kind.keyType.typeName() != "string":
-        raise _wrong(name, kind, "the names of variables must be text", "map<string, string>")
-    parts = [kind]
-    while parts:
-        part = parts.pop()
-        inner = [field.dataType for field in part.fields] if part.typeName() == "struct" else []
-        inner += [getattr(part, side) for side in ("keyType", "valueType", "elementType") if hasattr(part, side)]
-        if not inner and part.typeName() not in _VALUES:
-            raise _wrong(
-                name, part, "variables in a struct or map must be text, numbers, truth values or times", "string"
-            )
-        parts += inner
+def _without_text(kind: "DataType") -> "DataType | None":
+    """Return the first type of a column, or within it, whose values have no text; None if all have one."""
+    name = kind.typeName()
+    if name not in _NESTED or (name == "map" and kind.keyType.typeName() not in TEXTS):
+        return None if name in _SCALARS else kind
+    inner = {"struct": lambda: [field.dataType for field in kind.fields], "map": lambda: [kind.valueType]}
+    parts = inner.get(name, lambda: [kind.elementType])()
+    return next(filter(None, map(_without_text, parts)), None)
 
 
-def _wrong(name: str, kind: "DataType", need: str, cast: str) -> InvalidInput:
+def _wrong(name: str, kind: "DataType", need: str) -> InvalidInput:
+    cast = f"map<string, {kind.valueType.simpleString()}>" if kind.typeName() == "map" else "string"
     return InvalidInput(
         f"The column {name} is of type {kind.simpleString()}; {need}.",
         f'Convert it (Spark: `.withColumn("{name}", col("{name}").cast("{cast}"))`), or leave it out of `variables`.',

@@ -1,6 +1,7 @@
 """Read Arrow batches as targets: lists, never an object per target."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
@@ -12,7 +13,7 @@ from dispatcher.channels.value_texts import plain_value
 from dispatcher.model.task import MAX_VARIABLES_BYTES
 from dispatcher.wire.checks.nesting import complaint_of
 from producers.submit.validation import Refusal, Unreadable, Variables, check_each, check_slab
-from spark_jobs.source.columns import Columns
+from spark_jobs.source.columns import PACKED, Columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -134,60 +135,79 @@ def _combinations(parts: "Sequence[pa.Array[Any]]") -> "pa.Array[Any]":
 
 def variables_of(batch: "pa.RecordBatch", columns: Columns) -> list[Variables] | None:
     """Return the variables of each row, as they are accepted. Null and NaN are left out."""
-    import pyarrow as pa
-
     if columns.whole:
         column = batch.column(columns.whole)
-        if pa.types.is_string(column.type):
-            return [_decode(text) if text else None for text in column.to_pylist()]
-        structs = column.to_pylist(maps_as_pydicts="lossy")
-        if "float" in str(column.type):
-            structs = [as_written(own, column.type) for own in structs]
-        return [_without_nulls(own.items()) if own else None for own in structs]
+        values = column_values(column)
+        if columns.whole == PACKED:
+            return [_decode(text) if text else None for text in values]
+        return [_without_nulls(own) if own else None for own in values]
     if not columns.variables:
         return None
-    lists = [_values(batch.column(name)) for name in columns.variables]
+    lists = [column_values(batch.column(name)) for name in columns.variables]
     nulls = any(None in values for values in lists)
     return _zipped(columns.variables, lists, nulls=nulls)
 
 
-def _values(column: "pa.Array[Any]") -> list[Any]:
-    """Return the values of a column as they are accepted: quickly for those that need no look at each."""
+def column_values(column: "pa.Array[Any]") -> list[Any]:
+    """Return the values of a column as `plain_value` makes them, quickly for those that need no look at each."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     kind = column.type
+    if pa.types.is_struct(kind):
+        fields = [field.name for field in kind]
+        inner = zip(*map(column_values, column.flatten()), strict=True) if fields else [()] * len(column)
+        return _where_valid(column, [dict(zip(fields, row, strict=True)) for row in inner])
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_map(kind):
+        return _where_valid(column, _parts(column))
     if pa.types.is_floating(kind):
         if pa.types.is_float32(kind):  # the digits as written, not those of the double next to it
             column = column.cast("string").cast("float64")
-        column = pc.if_else(pc.is_finite(column), column, None)
-    try:
-        values: list[Any] = column.to_pylist()
-    except (OverflowError, ValueError):  # a time outside of the years 1 to 9999, which Python lacks
-        values = column.cast("string").to_pylist()
-    is_quick = any(test(kind) for test in (pa.types.is_primitive, pa.types.is_string, pa.types.is_large_string))
-    return values if is_quick and not pa.types.is_temporal(kind) else list(map(plain_value, values))
+        return list(pc.if_else(pc.is_finite(column), column, None).to_pylist())
+    if pa.types.is_temporal(kind) or not (pa.types.is_primitive(kind) or _is_text(kind)):
+        return [plain_value(_python_value(scalar)) for scalar in column]
+    return list(column.to_pylist())
 
 
-def as_written(value: Any, kind: "pa.DataType") -> Any:
-    """Return a nested value whose floats of 32 bits have the digits as they were written."""
-    import numpy as np
+def _is_text(kind: "pa.DataType") -> bool:
     import pyarrow as pa
 
-    if value is None:
-        return None
-    if pa.types.is_float32(kind):
-        return plain_value(np.float32(value))
-    if pa.types.is_struct(kind):
-        return {field.name: as_written(value[field.name], field.type) for field in kind}
-    if pa.types.is_map(kind):
-        return {key: as_written(inner, kind.item_type) for key, inner in value.items()}
-    return [as_written(inner, kind.value_type) for inner in value] if isinstance(value, list) else value
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-def _without_nulls(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any] | None:
+def _parts(column: "pa.Array[Any]") -> list[Any]:
+    """Return the values of a column of lists or maps; for a null, any."""
+    import pyarrow as pa
+
+    ends = column.offsets.to_pylist()
+    if len(ends) < 2:
+        return []
+    first, count = ends[0], ends[-1] - ends[0]
+    spans = [slice(start - first, stop - first) for start, stop in pairwise(ends)]
+    if not pa.types.is_map(column.type):
+        values = column_values(column.values.slice(first, count))
+        return [values[span] for span in spans]
+    names = column_values(column.keys.slice(first, count))
+    values = column_values(column.items.slice(first, count))
+    return [dict(zip(names[span], values[span], strict=True)) for span in spans]
+
+
+def _where_valid(column: "pa.Array[Any]", values: list[Any]) -> list[Any]:
+    if not column.null_count:
+        return values
+    return [value if valid else None for value, valid in zip(values, column.is_valid().to_pylist(), strict=True)]
+
+
+def _python_value(scalar: "pa.Scalar[Any]") -> Any:
+    try:
+        return scalar.as_py()
+    except (OverflowError, ValueError):  # a time outside of the years 1 to 9999, which Python lacks
+        return str(scalar.cast("string")).replace(" ", "T")
+
+
+def _without_nulls(variables: dict[str, Any]) -> dict[str, Any] | None:
     """Return the variables that have a value."""
-    return {name: plain for name, value in pairs if (plain := plain_value(value)) is not None} or None
+    return {name: value for name, value in variables.items() if value is not None} or None
 
 
 def _zipped(names: Sequence[str], lists: Sequence[list[Any]], *, nulls: bool) -> list[Variables]:

@@ -38,6 +38,11 @@ def test_one_struct_or_map_holds_them_all() -> None:
     assert planned("token string; who struct", target="token", variables="who").whole == "who"
 
 
+def test_a_struct_or_map_beside_others_is_one_variable() -> None:
+    assert planned("target string; who struct").variables == ("who",)
+    assert planned("target string; who struct; tags map; n int").variables == ("who", "tags", "n")
+
+
 @pytest.mark.parametrize(
     ("schema", "options", "message"),
     [
@@ -46,8 +51,12 @@ def test_one_struct_or_map_holds_them_all() -> None:
         ("target string", {"split": "language"}, "no column language"),
         ("target int", {}, "The column target is of type int; the target must be text"),
         ("target string; raw bytes", {}, "The column raw is of type binary"),
-        ("target string; variables bad map", {}, "the names of variables must be text"),
-        ("target string; variables deep", {}, "variables in a struct or map must be"),
+        (
+            "target string; variables bad map",
+            {},
+            "of type map<bigint,string>; the names in a map must be text",
+        ),
+        ("target string; variables deep", {}, "of type binary; bytes have no text"),
         ("target string; day date", {"split": "day"}, "a split column must be text or a whole number"),
     ],
 )
