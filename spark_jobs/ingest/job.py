@@ -5,7 +5,6 @@ go into the lanes under the writer of the attempt, the others into the table of 
 seal, which is written last: a job that ends earlier has sent nothing, and running it again completes the task.
 """
 
-import pickle
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
@@ -15,6 +14,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from dispatcher.model.errors import FairlaneError, InvalidInput, NotConfigured, Refused, Unreachable
 from dispatcher.model.flow_pause import FlowPause
 from dispatcher.model.tier import Tier
@@ -22,10 +23,10 @@ from producers.connection import Connection
 from producers.files.audience_rows import TARGET_COLUMNS, RowRules
 from spark_jobs.ingest.audience import TableSource, read_table, renamed, with_targets
 from spark_jobs.ingest.left import naming_left_tasks
+from spark_jobs.ingest.rejects import RejectsFile, begin, keep
 from spark_jobs.ingest.rules import DUPLICATE, REASON, SUPPRESSED, SUPPRESSED_FLAG, Rules, checked
 from spark_jobs.ingest.suppression import SUPPRESSED_TARGET, ListCount, Suppressed, SuppressOptions, suppressed_targets
 from spark_jobs.journal.tables import invalid_targets, reading
-from spark_jobs.session.folders import delete_folder
 from spark_jobs.session.frames import canonical, map_batches, quoted
 from spark_jobs.session.servers import flow_entries
 from spark_jobs.session.stage_progress import Progress, watched
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation, SparkSession
     from pyspark.sql.types import StructType
 
-ATTEMPT = "fairlane_attempt"
-"""The column of the load's result with an attempt's report to the commit, in one row of its own."""
 MAX_REFUSED = 0.05
 _GOOD = "accepted"
 _MAP = "Choose one of them: `--map COLUMN={name}`, or name another in the task file."
@@ -169,17 +168,16 @@ def _ingest(spark: "SparkSession", options: IngestOptions, on_progress: Callable
     with reading(options.tables), suppression(spark, options, _flows(spark, options)) as suppressed:
         table = read_table(spark, options.audience, options.rules).observe(read, f.count(f.lit(1)).alias("rows"))
         prepared, rules = _prepared(table, options, suppressed.targets)
-        done = _load(spark, prepared, rules, options, on_progress)
-        reports = [pickle.loads(row[ATTEMPT]) for row in done.where(f.col(ATTEMPT).isNotNull()).collect()]
-        attempts: list[Written] = [written for written, _ in reports]
-        by_reason = sum((counted for _, counted in reports), Counter[str]())
-        counts = Counts.of(by_reason)
-        _check_sum(counts, _rows_read(read))
-        rejects = _keep_rejects(spark, done, counts, options)
+        reports = _load(spark, prepared, rules, options, on_progress)
+    by_reason = sum((Counter(report.by_reason) for report in reports), Counter[str]())
+    counts = Counts.of(by_reason)
+    _check_sum(counts, _rows_read(read))
+    rejects = keep(options.rejects, [report.rejects for report in reports])
     _check_part(counts, options, rejects)
     target = WriteTarget(replace(options.task, refused=counts.refused), rules.columns, options.task.task)
-    commit_write(target, attempts)
-    return Ingested.of(by_reason, suppressed.lists, {name for attempt in attempts for name in attempt.parts}, rejects)
+    commit_write(target, [report.written for report in reports])
+    tasks = {name for report in reports for name in report.written.parts}
+    return Ingested.of(by_reason, suppressed.lists, tasks, rejects)
 
 
 def _flows(spark: "SparkSession", options: IngestOptions) -> Mapping[str, FlowPause]:
@@ -216,7 +214,7 @@ def _prepared(table: "DataFrame", options: IngestOptions, suppressed: "DataFrame
     others = dict.fromkeys([*columns.split, *columns.variables, *([columns.whole] * bool(columns.whole))])
     others.pop(columns.target, None)
     for name in (columns.target, *others):
-        if name.lower() in (REASON, ATTEMPT, SUPPRESSED_FLAG):
+        if name.lower() in (REASON, SUPPRESSED_FLAG):
             raise InvalidInput(f"The rejects have a column {name} of their own.", f"Rename it: --map {name}=OTHER.")
     others |= dict.fromkeys({REFUSED} & {*table.columns})
     table = table.select(spelled.alias(columns.target), *(quoted(name) for name in others))
@@ -242,27 +240,32 @@ def _order(split: Sequence[str]) -> "list[Column]":
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class _Report:
+    """The report of an attempt to the driver."""
+
+    written: Written
+    by_reason: dict[str, int]
+    """The number of rows, by why they are left out; also the good ones."""
+    rejects: str
+    """The name of the file of the rows left out; empty if there are none."""
+
+
 def _load(
     spark: "SparkSession",
     prepared: "DataFrame",
     rules: Rules,
     options: IngestOptions,
     on_progress: Callable[[Progress], None],
-) -> "DataFrame":
-    """Write all rows. Returns a table of the rows left out, and of the reports of the attempts that count.
-
-    Spark keeps the files of one attempt of each part, so these are the attempts that the seal must name.
-    """
-    schema = _checked_schema(prepared).add(ATTEMPT, "binary")
+) -> list[_Report]:
+    """Write all rows. Returns the reports of the attempts that count: Spark returns one result of each part."""
     rows = spark.sparkContext.accumulator(0)
-    load = partial(_load_part, rules=rules, rows=rows)
-    folder = f"{options.rejects}.attempts"
+    load = partial(_load_part, rules=rules, rows=rows, folder=begin(options.rejects))
     with watched(spark, f"ingest {options.task.task}", lambda: rows.value, on_progress):
-        map_batches(prepared, load, schema).write.mode("overwrite").parquet(folder)
-    return spark.read.schema(schema).parquet(folder)
+        return [_decode(row[0]) for row in map_batches(prepared, load, "report binary").collect()]
 
 
-def _load_part(batches: "Iterable[pa.RecordBatch]", rules: Rules, rows: Any) -> "Iterator[pa.RecordBatch]":
+def _load_part(batches: "Iterable[pa.RecordBatch]", rules: Rules, rows: Any, folder: str) -> "Iterator[pa.RecordBatch]":
     """Load one part of the table, in one attempt."""
     import pyarrow as pa
 
@@ -270,22 +273,19 @@ def _load_part(batches: "Iterable[pa.RecordBatch]", rules: Rules, rows: Any) -> 
     first = next(incoming, None)
     if first is None:
         return
-    by_reason, rejected = Counter[str](), list[pa.RecordBatch]()
-    with closing(Connection(rules.task.servers)) as connection:
-        good = _good(checked(chain([first], incoming), rules), by_reason, rejected)
+    by_reason = Counter[str]()
+    with closing(Connection(rules.task.servers)) as connection, RejectsFile(folder) as rejects:
+        good = _good(checked(chain([first], incoming), rules), by_reason, rejects)
         written = write(connection.services(), WriteTarget(rules.task, rules.columns, rules.task.task), good)
-    for batch in rejected:
-        yield batch.append_column(ATTEMPT, pa.nulls(batch.num_rows, pa.binary()))
-    schema = rejected[0].schema.append(pa.field(ATTEMPT, pa.binary()))
-    report = pa.array([pickle.dumps((written, by_reason))], pa.binary())
-    yield pa.RecordBatch.from_arrays([*(pa.nulls(1, each.type) for each in rejected[0].schema), report], schema=schema)
+    report = _encode(_Report(written, by_reason, rejects.name))
+    yield pa.RecordBatch.from_arrays([pa.array([report], pa.binary())], ["report"])
     rows.add(by_reason.total())
 
 
 def _good(
-    batches: "Iterable[pa.RecordBatch]", by_reason: Counter[str], rejected: "list[pa.RecordBatch]"
+    batches: "Iterable[pa.RecordBatch]", by_reason: Counter[str], rejects: RejectsFile
 ) -> "Iterator[pa.RecordBatch]":
-    """Yield the good rows. Counts and keeps the others (for each batch, even if it has none)."""
+    """Yield the good rows. Counts all, and stores the others."""
     import pyarrow.compute as pc
 
     for batch in batches:
@@ -293,8 +293,12 @@ def _good(
         left_out = batch.filter(pc.is_valid(reasons))
         by_reason.update(left_out.column(REASON).to_pylist())
         by_reason[_GOOD] += reasons.null_count
-        rejected.append(left_out)
+        rejects.add(left_out)
         yield batch.filter(pc.is_null(reasons)).drop_columns([REASON])
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(_Report).decode
 
 
 def _checked_schema(prepared: "DataFrame") -> "StructType":
@@ -335,16 +339,3 @@ def _check_part(counts: Counts, options: IngestOptions, rejects: str) -> None:
             f"None of the {counts.rows:,} rows is left to send to: {counts.suppressed:,} are suppressed, "
             f"{counts.refused:,} refused."
         )
-
-
-def _keep_rejects(spark: "SparkSession", done: "DataFrame", counts: Counts, options: IngestOptions) -> str:
-    """Write the rows left out to a few files, without the column for the commit."""
-    from pyspark.sql import functions as f
-
-    delete_folder(spark, options.rejects)
-    left_out = counts.rows - counts.accepted
-    if left_out:
-        few = max(left_out // 1_000_000, 1)
-        done.where(f.col(REASON).isNotNull()).drop(ATTEMPT).coalesce(few).write.parquet(options.rejects)
-    delete_folder(spark, f"{options.rejects}.attempts")
-    return options.rejects if left_out else ""

@@ -24,6 +24,7 @@ from producers.files.lines import Lines
 from producers.files.targets_file import Format, TargetsFile
 from producers.submit.cutter import MAX_SLAB, slabs_of_bursts
 from producers.submit.validation import Unreadable, check_each, check_slab
+from spark_jobs.session.folders import filesystem_of
 from spark_jobs.source.columns import PACKED, REFUSED
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ def open_file(path: str) -> BinaryIO:
     """Open a file, or an address that pyarrow can read."""
     if "://" not in path:
         return Path(path).open("rb")
-    filesystem, inner = _filesystem(path)
+    filesystem, inner = filesystem_of(path)
     return cast("BinaryIO", filesystem.open_input_file(inner))
 
 
@@ -162,7 +163,7 @@ def files_at(path: str) -> list[tuple[str, int]]:
     """
     from pyarrow.fs import FileSelector, FileType
 
-    filesystem, inner = _filesystem(path)
+    filesystem, inner = filesystem_of(path)
     prefix = path.removesuffix(inner) if "://" in path else ""
     info = filesystem.get_file_info(inner)
     if info.type == FileType.Directory:
@@ -183,21 +184,6 @@ def files_at(path: str) -> list[tuple[str, int]]:
     if other is not None:
         raise InvalidInput(f"{other} is not a file.", "Name a file, a folder of files, or a pattern such as a/*/*.csv.")
     return [(prefix + file.path, file.size) for file in files]
-
-
-def _filesystem(path: str) -> tuple[Any, str]:
-    from pyarrow.fs import FileSystem, LocalFileSystem
-
-    if "://" not in path:
-        return LocalFileSystem(), str(Path(path).absolute())
-    try:
-        filesystem, inner = FileSystem.from_uri(path.replace("s3a://", "s3://", 1))
-    except (ValueError, OSError) as error:
-        raise InvalidInput(
-            f"{path} cannot be opened: {error}.",
-            "Mount it as a folder, or store the table as Parquet, which Spark reads.",
-        ) from error
-    return filesystem, str(inner)
 
 
 def read_text_table(

@@ -1,11 +1,11 @@
-"""Handle folders on any file system that Spark knows, and their names."""
+"""Folders and files on any file system that pyarrow knows, and their names."""
 
 import re
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from dispatcher.model.errors import InvalidInput
 
 _UNSAFE = re.compile(r"(?![A-Za-z0-9._-])[\x00-\x7f]")
 _LONGEST_NAME = 200
@@ -25,8 +25,26 @@ def folder_name(name: str) -> str:
     return f"{escaped.encode()[: _LONGEST_NAME - 20].decode(errors='ignore')}~{digest}"
 
 
-def delete_folder(spark: "SparkSession", folder: str) -> None:
+def filesystem_of(path: str) -> tuple[Any, str]:
+    """Return the file system of a path or URL, and the path in it. Raises InvalidInput for one that is not known."""
+    from pyarrow.fs import FileSystem, LocalFileSystem
+
+    if "://" not in path:
+        return LocalFileSystem(), str(Path(path).absolute())
+    try:
+        filesystem, inner = FileSystem.from_uri(path.replace("s3a://", "s3://", 1))
+    except (ValueError, OSError) as error:
+        raise InvalidInput(
+            f"{path} cannot be opened: {error}.",
+            "Mount it as a folder, or store the table as Parquet, which Spark reads.",
+        ) from error
+    return filesystem, str(inner)
+
+
+def delete_folder(folder: str) -> None:
     """Delete a folder with its contents, if it exists."""
-    path: Any = spark._jvm.org.apache.hadoop.fs.Path(folder)  # pyspark has no public API for it
-    files = path.getFileSystem(spark._jsc.hadoopConfiguration())
-    files.delete(path, True)  # noqa: FBT003 - Java has no keywords; with its contents
+    from pyarrow.fs import FileType
+
+    filesystem, inner = filesystem_of(folder)
+    if filesystem.get_file_info(inner).type == FileType.Directory:
+        filesystem.delete_dir(inner)
