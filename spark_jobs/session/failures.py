@@ -16,6 +16,8 @@ _RAISED = re.compile(r"^[A-Za-z_][\w.]*: .+$", re.MULTILINE)
 _CALLED = re.compile(r"\AAn error occurred while calling \S+\s*:?\s*")
 _CLASS = re.compile(r"^(?:[\w$]+\.){2,}[\w$]+: ")
 """Matches the prefix that py4j and Java put before a message."""
+_OTHER_MODE = re.compile(r'SAVE_MODE\] The data source "fairlane"|fairlane does not support Update mode')
+"""Matches Spark's refusals of a mode, which do not name the only one."""
 _LONGEST = 400
 
 
@@ -46,6 +48,10 @@ def failure_of(error: Exception) -> FairlaneError:
     if matches:
         name, message = matches[-1]
         return _kind(name)(_STATE.sub("", message))
+    if _OTHER_MODE.search(text):
+        return InvalidInput(
+            "Tasks are only appended.", 'Write with `.mode("append")`, and a stream with `.outputMode("append")`.'
+        )
     raised = _RAISED.findall(text.partition(_TRACEBACK)[2])
     lines = [_CLASS.sub("", line.strip()) for line in _CALLED.sub("", text).splitlines() if line.strip()]
     line = _STATE.sub("", raised[-1] if raised else lines[0] if lines else type(error).__name__)

@@ -61,6 +61,11 @@ class FairlaneSource(DataSource):
     def name(cls) -> str:
         return FORMAT
 
+    def schema(self) -> "StructType":
+        raise InvalidInput(
+            "The format fairlane is written, not read.", 'Read outcomes: `spark.read.format("fairlane-outcomes")`.'
+        )
+
     # Spark calls both writers, with `overwrite` by position.
     def writer(self, schema: "StructType", overwrite: bool) -> "BatchWriter":  # noqa: FBT001
         if overwrite:
@@ -71,7 +76,12 @@ class FairlaneSource(DataSource):
         _check_task(target, target.base)
         return BatchWriter(target)
 
-    def streamWriter(self, schema: "StructType", overwrite: bool) -> "StreamWriter":  # noqa: N802, ARG002, FBT001
+    def streamWriter(self, schema: "StructType", overwrite: bool) -> "StreamWriter":  # noqa: N802, FBT001
+        if overwrite:
+            raise Refused(
+                "The output mode complete would send to all rows again with each batch.",
+                'Write with `.outputMode("append")`; an aggregation needs a watermark for it.',
+            )
         target = self._target(schema)
         _check_task(target, target.base or "query")
         return StreamWriter(target._replace(first_stays=True))
