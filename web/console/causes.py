@@ -1,4 +1,4 @@
-"""What holds a task back now, as all pages say it."""
+"""The present cause that holds a task back, as all pages say it."""
 
 import time
 

@@ -46,7 +46,7 @@ class Plan(NamedTuple):
 
     @property
     def seen(self) -> str:
-        """A text that stands for `changes`."""
+        """A digest of `changes`."""
         return sha256("\n".join(self.changes).encode(errors="replace")).hexdigest()[:16]
 
     @property
