@@ -20,6 +20,8 @@ JUDGED_S = 1.0
 """For how long the copy is good enough to call a key unknown: it may be newer than the copy."""
 CHANGES_S = 5.0
 """For how long the copy is good enough for what changes anything, without an answer of the view."""
+SILENT_S = 3.0
+"""After this time without an answer of the view, pages that are known are shown as they are."""
 READS_S = 60.0
 """For how long it is good enough for reading."""
 LOCAL = f"user:{LOCAL_USER}"
@@ -110,6 +112,15 @@ class AccessBook:
     def age_s(self) -> float:
         """Seconds since the view last confirmed the copy, `inf` if it never did."""
         return self._clock.monotonic_s() - self._confirmed_s
+
+    @property
+    def silence(self) -> NotReady | None:
+        """Why the view need not be waited for again; None if it answers."""
+        try:
+            self.check_age(SILENT_S)
+        except NotReady as error:
+            return error
+        return None
 
     def check_age(self, max_s: float) -> None:
         """Raise NotReady if the view confirmed the copy longer ago."""

@@ -36,15 +36,18 @@ class Sessions:
 
         While Redis is gone a session of the last minute goes on.
         """
+        self._book.check_age(READS_S)
         digest = _digest(cookie)
+        known, known_s = self._known.get(digest, ("", float("-inf")))
+        is_known = self._clock.monotonic_s() - known_s <= READS_S
+        subject: str | None = known
         try:
-            subject = self._table.use(digest)
+            if not (is_known and self._book.silence):
+                subject = self._table.use(digest)
+                self._note(digest, subject)
         except Unreachable:
-            subject, known_s = self._known.get(digest, ("", float("-inf")))
-            if self._clock.monotonic_s() - known_s > READS_S:
+            if not is_known:
                 raise
-        else:
-            self._note(digest, subject)
         if not subject:
             raise NoKey("You are not signed in, or your session has ended.", _AGAIN)
         return self._book.principal_of(subject)

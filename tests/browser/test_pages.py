@@ -1,5 +1,6 @@
 """Every page in every state: it can be read by everyone, and says what is so."""
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -86,9 +87,8 @@ def test_pages_without_redis_keep_their_figures_and_say_their_age(chromium: Brow
         eventually(lambda: shows_old_figures(tab, PATHS[-1]), 30, "the page that was read last is read again")
 
         def check(path: str, text: str) -> None:
-            if path not in ("/tasks", "/dead-letters"):  # whose rows are the board's, and Pulsar's
-                assert "old" in text, path
-                assert tab.page.locator("main.stale").count() == 1, path
+            assert "old" in text, path
+            assert tab.page.locator("main.stale").count() == 1, path
 
         looked_at(tab, PATHS, check)
 
@@ -96,6 +96,17 @@ def test_pages_without_redis_keep_their_figures_and_say_their_age(chromium: Brow
 def shows_old_figures(tab: Opened, path: str) -> bool:
     tab.go(path)
     return tab.page.locator("main.stale").count() == 1
+
+
+def test_open_page_says_that_its_figures_are_old_until_the_server_answers_again(chromium: Browser) -> None:
+    with scene(10) as served, opened(chromium, served) as tab:
+        tab.go("/tasks")
+        tab.page.route("**/tasks", lambda route: route.abort())
+        tab.page.locator("main.stale").wait_for()
+        assert re.fullmatch(r"Old, of \d\d:\d\d:\d\d UTC", tab.page.inner_text("#live").strip())
+        tab.page.unroute("**/tasks")
+        tab.page.locator("main:not(.stale)").wait_for()
+        assert tab.page.inner_text("#live").strip() == "Live"
 
 
 @look

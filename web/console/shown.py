@@ -33,11 +33,11 @@ class LastShown:
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[Any, ...], _Kept] = OrderedDict()
 
-    def read(self, page: Page, visit: Visit) -> Shown:
+    def read(self, page: Page, visit: Visit, silence: FairlaneError | None = None) -> Shown:
         """Read a page, or return it as it was read just now, also by a session that asked for it at the same time.
 
-        Raises errors of Fairlane that are not due to servers that do not answer. Tables as CSV may be large, and their
-        readers do not see an age: they are never kept.
+        silence: why servers are not waited for again. Raises errors of Fairlane that are not due to servers that do not
+        answer. Tables as CSV may be large, and their readers do not see an age: they are never kept.
         """
         if "format" in visit.query:
             return Shown(page.read(visit))
@@ -51,7 +51,7 @@ class LastShown:
             if len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)
         with kept.lock:
-            return kept.read(page, visit)
+            return kept.read(page, visit, silence)
 
 
 class _Kept:
@@ -64,8 +64,10 @@ class _Kept:
         self._context: Mapping[str, Any] | None = None
         self._trouble: FairlaneError | None = None
 
-    def read(self, page: Page, visit: Visit) -> Shown:
-        if time.monotonic() - self._asked_s >= FRESH_S:
+    def read(self, page: Page, visit: Visit, silence: FairlaneError | None) -> Shown:
+        if silence and self._context is not None:
+            self._trouble = silence
+        elif time.monotonic() - self._asked_s >= FRESH_S:
             try:
                 self._context, self._trouble = page.read(visit), None
                 self._read_s = time.monotonic()

@@ -98,7 +98,7 @@ class Console:
             if problem.kind is problems.INTERNAL:
                 _log.exception("request %s failed: %s %.200r", request[problems.ID], request.method, request.raw_path)
             next_step = problem.document(request[problems.ID])["next_step"]
-            shown = Shown({}, trouble=FairlaneError(problem.detail, next_step))
+            shown = Shown({"sent": request.method == "POST"}, trouble=FairlaneError(problem.detail, next_step))
             try:
                 return self._html("problem", request, shown, problem.kind.status)
             except Exception:
@@ -107,7 +107,7 @@ class Console:
     async def _show(self, page: Page, request: web.Request) -> web.StreamResponse:
         visit = await self._visit(page, request)
         try:
-            shown = await self._in_thread(visit, partial(self._last.read, page))
+            shown = await self._in_thread(visit, partial(self._last.read, page, silence=self._door.book.silence))
         except InvalidInput as error:
             given: dict[str, Any] = {name: [value] for name, value in visit.query.items()}
             asked = {"fields": given, "address": request.path, "method": "get"}

@@ -28,8 +28,7 @@
   const morph = (fresh) => {
     for (const id of ["main", "foot"]) {
       const [old, made] = [byId(id), fresh.getElementById(id)];
-      if (old && made) Idiomorph.morph(old, made, { callbacks: {
-        // what a person has opened stays open
+      if (old && made) Idiomorph.morph(old, made, { callbacks: { // what a person has opened stays open
         beforeAttributeUpdated: (name, node) => !(name === "open" && node.tagName === "DETAILS"),
       } });
     }
@@ -48,8 +47,11 @@
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
       if (isLive && !isEdited()) morph(fresh);
       waitMs = EVERY_MS;
+      byId("live").lastChild.data = "Live";
     } catch {
       waitMs = Math.min(SLOWEST_MS, waitMs * 2);
+      byId("main").classList.add("stale");
+      byId("live").lastChild.data = `Old, of ${byId("foot").firstElementChild.textContent}`;
     } finally {
       isAsking = false;
     }

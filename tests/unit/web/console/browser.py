@@ -75,6 +75,6 @@ async def browsing(world: DeskWorld, token: str = "") -> AsyncIterator[Browser]:
         return Desks(principal, world.connection, world.book, world.board, request)
 
     sessions = SimpleNamespace(principal=lambda _cookie: signed_in)
-    door: Any = SimpleNamespace(desks=desks, sessions=sessions, take_request=lambda _principal: None)
+    door: Any = SimpleNamespace(desks=desks, sessions=sessions, book=world.book, take_request=lambda _principal: None)
     async with served(door) as server:
         yield Browser(world, server)

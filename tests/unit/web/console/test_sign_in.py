@@ -10,7 +10,7 @@ import pytest
 from backends.redis.registry.sessions import IDLE_S, LINK_S
 from dispatcher.access.principal import Scope
 from dispatcher.model.errors import InvalidInput, NotFound
-from producers.desk.access_book import READS_S
+from producers.desk.access_book import READS_S, SILENT_S
 from tests.unit.dispatch.desk.desk_world import DeskWorld
 from tests.unit.web.console.console_world import MemoryDoor, Visitor, visited
 from web.console.pages import PAGES
@@ -276,6 +276,20 @@ async def test_session_goes_on_for_a_minute_without_redis(door: MemoryDoor) -> N
         assert await is_in(visitor)
         door.world.service.clock.advance(READS_S + 1)
         assert (await visitor.get("/")).status == 503
+
+
+async def test_pages_do_not_wait_for_redis_again_while_it_is_silent(
+    door: MemoryDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It took 15 s each until a server that hangs was given up, and the list of tasks looked new."""
+    async with visited(door) as visitor:
+        await visitor.sign_in(door.key())
+        await visitor.get("/tasks")
+        door.world.service.clock.advance(SILENT_S + 1)
+        monkeypatch.setattr(door.sessions, "_table", None)
+        monkeypatch.setattr(door.world.connection, "registry", None)
+        page = await visitor.get("/tasks")
+        assert (page.status, 'class="stale"' in page.text, "not confirmed for 4 s" in page.text) == (200, True, True)
 
 
 async def test_steps_without_redis_say_so(door: MemoryDoor) -> None:
