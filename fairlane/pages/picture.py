@@ -17,7 +17,7 @@ OTHER_COLOUR = 7
 _LINES = (16.0, 31.0)
 """The tops of the lines of a legend."""
 _TIME_STEPS_S = (1, 5, 15, 30, 60, 300, 900, 1_800, 3_600, 10_800, 21_600, 43_200, 86_400, 172_800, 604_800)
-_TIME_TICKS = 8
+_TIME_TICKS = 9
 _STYLE = """
 .ground{fill:#fff}.ink{fill:#1c2430}.soft{fill:#5b6675}.line{stroke:#d5dbe3}.axis{stroke:#8b95a3}.mark{stroke:#1c2430}
 .gap{fill:#8b95a3;opacity:.16}.heat{fill:#c8385a}
@@ -61,9 +61,10 @@ class PlotArea:
     marks: Sequence[tuple[float, str]] = ()
     """Times that the axis shows, with their labels."""
     top: float = TOP
-    """In pixels, as are height and left."""
+    """In pixels, as are height, left and right."""
     height: float = 230
     left: float = LEFT
+    right: float = WIDTH - RIGHT
 
     @property
     def bottom(self) -> float:
@@ -76,7 +77,7 @@ class PlotArea:
 
     def x(self, at: float) -> float:
         part = (at - self.first) / (self.last - self.first) if self.last > self.first else 0.5
-        return self.left + (WIDTH - RIGHT - self.left) * min(1.0, max(0.0, part))
+        return self.left + (self.right - self.left) * min(1.0, max(0.0, part))
 
     def y(self, value: float) -> float:
         return self.top + self.height * (1 - value / self.maximum)
@@ -114,14 +115,14 @@ class PlotArea:
     def moment(self, at: float, label: str, line: str = "mark", above: float = 0.0) -> Iterator[str]:
         """Yield a vertical line at a time, and its label at the top. above: how far the line goes beyond the frame."""
         x, top = self.x(at), self.top - above
-        anchor, beside = ("end", x - 5) if x > WIDTH - RIGHT - 8 * len(label) else ("start", x + 5)
+        anchor, beside = ("end", x - 5) if x > self.right - 8 * len(label) else ("start", x + 5)
         yield f'<path class="{line}" d="M{x:.1f} {top:.1f}V{self.bottom:.1f}"/>'
         yield text(beside, top + 9, label, "halo small", anchor)
 
     def level(self, value: float, label: str) -> Iterator[str]:
         """Yield a horizontal line with its label before it."""
         y = self.y(value)
-        yield f'<path class="line" d="M{self.left} {y:.1f}H{WIDTH - RIGHT}"/>'
+        yield f'<path class="line" d="M{self.left} {y:.1f}H{self.right}"/>'
         yield text(self.left - 8, y + 4, label, "soft small", "end")
 
     def grid(self) -> Iterator[str]:
@@ -133,8 +134,8 @@ class PlotArea:
         """Yield a dashed line at the capacity, if there is one."""
         if capacity:
             y = self.y(capacity)
-            yield f'<path class="mark" stroke-dasharray="5 4" d="M{self.left} {y:.1f}H{WIDTH - RIGHT}"/>'
-            yield text(WIDTH - RIGHT - 4, y - 6, f"capacity {capacity:,}/s", "ink small", "end")
+            yield f'<path class="mark" stroke-dasharray="5 4" d="M{self.left} {y:.1f}H{self.right}"/>'
+            yield text(self.right - 4, y - 6, f"capacity {capacity:,}/s", "ink small", "end")
 
     def gaps(self, gaps: Iterable[tuple[float, float]]) -> Iterator[str]:
         """Yield marks for the time spans about which nothing is known."""
@@ -143,7 +144,7 @@ class PlotArea:
             yield rect("gap", self.x(start), self.top, wide, self.height, title="no snapshots")
 
     def time_axis(self) -> Iterator[str]:
-        yield f'<path class="axis" d="M{self.left} {self.bottom:.1f}H{WIDTH - RIGHT}"/>'
+        yield f'<path class="axis" d="M{self.left} {self.bottom:.1f}H{self.right}"/>'
         for at, label in self.marks:
             yield from tick(self.x(at), self.bottom, label)
 
