@@ -36,29 +36,21 @@ _GROUPS = {
 }
 
 
-def grouped(spent_ms: Mapping[str, int], *, held: bool, window_ms: int) -> dict[str, float]:
-    """Return the parts of a time span by the reason that held a task back in it; they add up to 1.
-
-    held: whether it may not be sent now. If so, time that was not counted is taken as held.
-    """
+def grouped(spent_ms: Mapping[str, int], window_ms: float) -> dict[str, float]:
+    """Return the parts of a time span by the reason that held a task back in it; they add up to 1."""
     parts: dict[str, float] = {}
     for cause, ms in spent_ms.items():
         if ms > 0:
             group = CAP if cause.startswith("cap:") else _GROUPS.get(cause, UNKNOWN)
             parts[group] = parts.get(group, 0.0) + ms
     counted = sum(parts.values())
-    total = max(float(window_ms), counted, 1.0)
-    rest = HELD if held else UNKNOWN
+    total = max(window_ms, counted, 1.0)
     if total > counted:
-        parts[rest] = parts.get(rest, 0.0) + total - counted
-    return {group: ms / total for group, ms in sorted(parts.items(), key=lambda part: -part[1])}
+        parts[UNKNOWN] = parts.get(UNKNOWN, 0.0) + total - counted
+    return {group: ms / total for group, ms in parts.items()}
 
 
-def mixed(parts: list[tuple[dict[str, float], float]]) -> dict[str, float]:
-    """Return the weighted mean of many such results, each with its weight."""
-    total = sum(weight for _, weight in parts)
-    sums: dict[str, float] = {}
-    for part, weight in parts:
-        for group, share in part.items():
-            sums[group] = sums.get(group, 0.0) + share * weight
-    return {group: share / total for group, share in sorted(sums.items(), key=lambda each: -each[1])} if total else {}
+def fractions(amounts: Mapping[str, float]) -> dict[str, float]:
+    """Return amounts as parts of their sum, the largest first."""
+    total = sum(amounts.values())
+    return {name: amount / total for name, amount in sorted(amounts.items(), key=lambda each: -each[1]) if amount}

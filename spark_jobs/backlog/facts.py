@@ -5,14 +5,17 @@ wait are the last ones. The time when as many targets were published as are now 
 oldest waiting one.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from dispatcher.analysis.why import SCHEDULED
 from spark_jobs.backlog.journal import JournalFacts, JournalQuery, journal_facts
 from spark_jobs.backlog.report import AGE_BANDS_S
-from spark_jobs.backlog.snapshots import TIMELINE_FIELDS, Snapshots, Times, choose, find, is_among
+from spark_jobs.backlog.snapshots import STATE_FIELDS, TIMELINE_FIELDS, Snapshots, Times, choose, find, is_among
 from spark_jobs.session.frames import kept
 
 if TYPE_CHECKING:
@@ -23,14 +26,17 @@ TIMES_AT_MOST, STATES_AT_MOST = 1_500, 2_000_000
 
 That is one snapshot a minute of a day, and all of the last hour. With more tasks, fewer snapshots are used.
 """
-BINS, HEAT_BINS = 120, 60
+BINS = 120
+SPANS_S = (1, 5, 15, 60, 300, 900, 3_600, 10_800, 21_600, 86_400, 604_800)
+"""The lengths of time spans in which waiting is summed up: the shortest of which there are not more than MAX_SPANS."""
+MAX_SPANS = 30
 TASKS_AT_MOST = 20_000
 """The number of tasks, the largest backlogs first, that are reported and forecast one by one."""
-SKEW_TIMES, SKEW_ENTRIES = 2.0, 100
 SERVICE_COLUMNS = (
     "at_ms", "every_s", "epoch", "capacity", "sharing", "caps", "app_weights", "paused_channels", "measured_every_s",
     "tiers", "size(filter(workers, w -> w.state in ('serving', 'draining'))) workers",
 )  # fmt: skip
+HOUR_MS = 3_600_000
 
 Fields = Mapping[str, Any]
 
@@ -47,48 +53,77 @@ class ReportOptions:
     capacity: int = 0
     """The targets/s for a second forecast; 0 for the capacity that is set."""
     top: int = 20
-    """The number of tasks, and of rows on growth, to show."""
+    """The number of tasks to show."""
+
+
+class Spans(NamedTuple):
+    """Time spans of equal length, at round times."""
+
+    first_ms: int
+    step_ms: int
+    hours: list[float]
+    """How long each was observed."""
+
+    def at(self, at_ms: int) -> int:
+        """Return the index of the time span that a time is in."""
+        return (at_ms - self.first_ms) // self.step_ms
+
+    @property
+    def sql(self) -> str:
+        """Return the column with the index of a row's time span."""
+        return f"int((at_ms - {self.first_ms}) DIV {self.step_ms}) span"
 
 
 class Facts(NamedTuple):
     """All collected facts, each a list of rows. The functions below say which columns they have."""
 
     times: Times
+    spans: Spans
     service: list[Fields]
     """SERVICE_COLUMNS of the snapshots of the grid; `workers` is the number of serving workers."""
     groups: list[Fields]
-    live: list[Fields]
-    over_time: list[Fields]
-    heat: list[Fields]
-    skewed: list[Fields]
+    tasks: list[Fields]
+    """Rows of changes_of, with oldest_s."""
+    tiers: list[Fields]
+    """The backlog over time: tier, at_ms, backlog."""
+    ages: list[Fields]
+    waited: list[Fields]
+    spent: list[Fields]
     journal: JournalFacts | None
 
 
 def collect(spark: "SparkSession", options: ReportOptions) -> Facts:
     """Collect the facts. Raises NotFound if there are no snapshots, and Malformed for a file that cannot be read."""
+    from pyspark.sql.functions import desc
+
     snapshots = find(options.tables, options.since_ms)
     times = _times(spark, snapshots, options)
-    states_at = snapshots.tasks(spark, times.chosen, TIMELINE_FIELDS)
-    changes = changes_of(_both_ends(spark, snapshots, times), times.recent_ms, times.last_ms)
-    waits = waiting(cohorts(states_at), states_at.where(is_among(times.heat)))
-    with kept(states_at) as states_at, kept(changes) as changes, kept(banded(waits)) as bands:
-        on_grid = states_at.where(is_among(times.grid))
-        lanes, grown = snapshots.lanes(spark, times.last_ms), growth(on_grid, times.all[0], times.last_ms)
-        live = _rows(live_tasks(changes, oldest(bands, times.last_ms), grown, lanes))
+    spans = spans_of(times.chosen)
+    states_at = snapshots.tasks(spark, times.chosen, (*TIMELINE_FIELDS, "held"))
+    marks = snapshots.tasks(spark, _marks(times, spans), _FIELDS).unionByName(
+        snapshots.tasks(spark, times.all, _FIELDS, column="ended")
+    )
+    with kept(states_at) as states_at, kept(marks) as marks:
+        changes = changes_of(marks, times.recent_ms, times.last_ms)
+        bands = banded(waiting(cohorts(states_at), states_at.where(f"at_ms = {times.last_ms}")))
+        tasks = changes.join(grouped(bands, "task", "max(oldest_s) oldest_s"), "task", "left")
+        waited = _rows(waited_in(spark, states_at, times.chosen, spans))
         asked = JournalQuery(
-            first_ms=times.all[0],
-            step_ms=max(1_000, -(-(times.last_ms - times.all[0] + 1) // BINS)),
-            tiers=_tiers(on_grid, changes),
-            tasks=[row["task"] for row in live[: options.top]],
+            first_ms=spans.first_ms,
+            step_ms=spans.step_ms,
+            tiers={row["task"]: row["tier"] for row in changes.select("task", "tier").collect()},
+            tasks=longest(waited, options.top),
         )
         return Facts(
             times=times,
+            spans=spans,
             service=_rows(snapshots.at(spark, times.grid).selectExpr(*SERVICE_COLUMNS).orderBy("at_ms")),
             groups=_rows(groups(changes)),
-            live=live,
-            over_time=_rows(by_dimension(on_grid)),
-            heat=_rows(heat(bands)),
-            skewed=_rows(skewed(lanes, SKEW_TIMES, SKEW_ENTRIES)),
+            tasks=_rows(tasks.orderBy(desc("live"), desc("backlog"), "task").limit(TASKS_AT_MOST)),
+            tiers=_rows(grouped(states_at.where(is_among(times.grid)), "tier at_ms", "sum(pending) backlog")),
+            ages=_rows(grouped(bands, "band", "sum(targets) targets")),
+            waited=waited,
+            spent=_rows(spent_in(marks, times.chosen[0], spans)),
             journal=journal_facts(spark, options.tables, asked),
         )
 
@@ -96,21 +131,31 @@ def collect(spark: "SparkSession", options: ReportOptions) -> Facts:
 def _times(spark: "SparkSession", snapshots: Snapshots, options: ReportOptions) -> Times:
     (last,) = _rows(snapshots.at(spark, snapshots.times[-1:]).selectExpr("size(tasks) tasks"))
     max_times = min(TIMES_AT_MOST, max(BINS, STATES_AT_MOST // max(1, last["tasks"])))
-    return choose(snapshots.times, max_times=max_times, bins=BINS, heat_bins=HEAT_BINS, recent_s=options.recent_s)
+    return choose(snapshots.times, max_times=max_times, bins=BINS, heat_bins=1, recent_s=options.recent_s)
 
 
-def _both_ends(spark: "SparkSession", snapshots: Snapshots, times: Times) -> "DataFrame":
-    """Return the tasks of the first and the last snapshot of the recent time, and those that ended between them."""
-    tasks = snapshots.tasks(spark, sorted({times.recent_ms, times.last_ms}))
-    after = [at_ms for at_ms in times.all if at_ms > times.recent_ms]
-    return tasks.unionByName(snapshots.tasks(spark, after, column="ended")) if after else tasks
+def spans_of(times: Sequence[int]) -> Spans:
+    """Return the time spans that cover these snapshots. Each snapshot counts for the time since the one before."""
+    lasts_ms = times[-1] - times[0]
+    step_ms = 1000 * next((step for step in SPANS_S if lasts_ms <= 1000 * step * (MAX_SPANS - 1)), SPANS_S[-1])
+    first_ms = times[0] // step_ms * step_ms
+    spans = Spans(first_ms, step_ms, [0.0] * ((times[-1] - first_ms) // step_ms + 1))
+    for before, after in pairwise(times):
+        spans.hours[spans.at(after)] += (after - before) / HOUR_MS
+    return spans
 
 
-def _tiers(on_grid: "DataFrame", changes: "DataFrame") -> dict[str, str]:
-    """Return the last known tier of each task."""
-    columns = ("task", "tier", "at_ms")
-    known = on_grid.select(*columns).union(changes.select(*columns))
-    return {row["task"]: row["tier"] for row in grouped(known, "task", "max_by(tier, at_ms) tier").collect()}
+def _marks(times: Times, spans: Spans) -> list[int]:
+    """Return the snapshots between which causes and rates are counted: the first, and the last of each time span."""
+    return sorted({times.chosen[0], times.recent_ms, *{spans.at(at_ms): at_ms for at_ms in times.chosen}.values()})
+
+
+def longest(waited: Sequence[Fields], top: int) -> list[str]:
+    """Return the tasks that waited most."""
+    hours = Counter[str]()
+    for row in waited:
+        hours[row["task"]] += row["free"] + row["kept"]
+    return [task for task, _ in hours.most_common(top)]
 
 
 def _rows(frame: "DataFrame") -> list[Fields]:
@@ -126,70 +171,64 @@ def grouped(frame: "DataFrame", by: str, *columns: str) -> "DataFrame":
 
 # ----------------------------------------------------------------- tasks
 
+_FIELDS = (*STATE_FIELDS, "finished_ms")
 
-def changes_of(tasks: "DataFrame", recent_ms: int, last_ms: int) -> "DataFrame":
-    """Return how each task changed between two snapshots.
 
-    tasks: those of both, and those that ended between them. Columns:
+def changes_of(marks: "DataFrame", recent_ms: int, last_ms: int) -> "DataFrame":
+    """Return the last known state of each task, and how it changed recently.
 
-    - those of tasks, in the task's last row
-    - arrived (published), done (worked): targets since the earlier snapshot, from zero if the task was not in it
-    - spent: ms by cause since then
+    marks: rows of tasks, those of both ends of the recent time among them. Columns:
+
+    - those of marks, in the task's last row
+    - arrived (published), done (worked): targets since recent_ms, from zero if the task was not there
     - live: whether the task is still live
+    - backlog: its waiting targets; 0 if it is not live
     """
     earlier = f"max_by(struct(*), at_ms) FILTER (WHERE at_ms <= {recent_ms}) was"
-    return grouped(tasks, "task", "max_by(struct(*), at_ms) now", earlier).selectExpr(
+    return grouped(marks, "task", "max_by(struct(*), at_ms) now", earlier).selectExpr(
         "now.*",
         "greatest(now.published - coalesce(was.published, 0), 0) arrived",
         "greatest(now.worked - coalesce(was.worked, 0), 0) done",
-        "transform_values(now.causes, (cause, ms) -> ms - coalesce(try_element_at(was.causes, cause), 0)) spent",
         f"now.at_ms >= {last_ms} live",
+        f"if(now.at_ms >= {last_ms}, now.pending, 0) backlog",
     )
 
 
 def groups(changes: "DataFrame") -> "DataFrame":
     """Return what each tier, app and channel together have: tasks (with a backlog), backlog, arrived, done."""
-    tasks, backlog = "count_if(live AND pending > 0) tasks", "sum(if(live AND pending > 0, pending, 0)) backlog"
-    return grouped(changes, "tier app channel", tasks, backlog, "sum(arrived) arrived", "sum(done) done")
+    sums = ("count_if(backlog > 0) tasks", "sum(backlog) backlog", "sum(arrived) arrived", "sum(done) done")
+    return grouped(changes, "tier app channel", *sums)
 
 
-def live_tasks(changes: "DataFrame", ages: "DataFrame", grown: "DataFrame", lanes: "DataFrame") -> "DataFrame":
-    """Return tasks with a backlog, the largest first.
+# ----------------------------------------------------------------- waiting
 
-    Columns: those of changes_of, ages and grown, and consumers and entries of its lane.
+
+def waited_in(spark: "SparkSession", states_at: "DataFrame", times: Sequence[int], spans: Spans) -> "DataFrame":
+    """Return how much each task waited in each time span: task, tier, app, channel, span, free, kept, hours.
+
+    free: target-hours in which it might be sent; hours: how long that was. kept: target-hours in which it was paused,
+    or its audience was not complete. Targets that are scheduled for later do not wait.
     """
-    from pyspark.sql.functions import desc
+    from pyspark.sql.functions import broadcast
 
-    here = changes.where("live AND pending > 0").orderBy(desc("pending")).limit(TASKS_AT_MOST)
-    attached = grouped(lanes, "lane", "sum(consumers) consumers", "sum(backlog) entries")
-    joined = here.join(ages, "task", "left").join(grown, "task", "left").join(attached, "lane", "left")
-    return joined.selectExpr("*", "held held_by", "pending backlog").orderBy(desc("pending"), "task")
-
-
-def by_dimension(states_at: "DataFrame") -> "DataFrame":
-    """Return the backlog over time of each tier, app and channel: dimension, name, at_ms, backlog."""
-    names = "stack(3, 'tier', tier, 'app', app, 'channel', channel) (dimension, name)"
-    return grouped(states_at.selectExpr("*", names), "dimension name at_ms", "sum(pending) backlog")
-
-
-def growth(states_at: "DataFrame", first_ms: int, last_ms: int) -> "DataFrame":
-    """Return the growth of each task that has a backlog at last_ms: task, grew, since_ms.
-
-    since_ms: when it was last at its smallest. For a task that came after first_ms: when it was created, with no
-    backlog.
-    """
-    of_task = grouped(
-        states_at,
-        "task",
-        "min(created_ms) created_ms",
-        "min_by(struct(pending, at_ms), struct(pending, -at_ms)) smallest",
-        f"sum(pending) FILTER (WHERE at_ms = {last_ms}) backlog",
+    lasted = [(after, (after - before) / HOUR_MS) for before, after in pairwise(times)]
+    lasts = spark.createDataFrame(lasted, "at_ms long, hours double")
+    here = states_at.where(f"pending > 0 AND held != '{SCHEDULED}'").join(broadcast(lasts), "at_ms")
+    return grouped(
+        here.selectExpr("*", spans.sql, "held = '' is_free"),
+        "task tier app channel span",
+        "sum(if(is_free, pending * hours, 0)) free",
+        "sum(if(is_free, 0, pending * hours)) kept",
+        "sum(if(is_free, hours, 0)) hours",
     )
-    return of_task.where("backlog > 0").selectExpr(
-        "task",
-        f"backlog - if(created_ms > {first_ms}, 0, smallest.pending) grew",
-        f"if(created_ms > {first_ms}, created_ms, smallest.at_ms) since_ms",
-    )
+
+
+def spent_in(marks: "DataFrame", first_ms: int, spans: Spans) -> "DataFrame":
+    """Return the milliseconds that the ledger counted for each task, span and cause: task, span, cause, ms."""
+    before = "lag(causes) OVER (PARTITION BY task ORDER BY at_ms) before"
+    steps = marks.selectExpr("task", "at_ms", spans.sql, "causes", before)
+    counted = steps.where(f"at_ms > {first_ms}").selectExpr("*", "explode(causes) (cause, ms)")
+    return grouped(counted, "task span cause", "sum(greatest(ms - coalesce(try_element_at(before, cause), 0), 0)) ms")
 
 
 # ----------------------------------------------------------------- ages
@@ -226,38 +265,6 @@ def waiting(cohorts_of: "DataFrame", states_at: "DataFrame") -> "DataFrame":
 
 
 def banded(waits: "DataFrame") -> "DataFrame":
-    """Return at_ms, task, band (index in AGE_BANDS_S, or one past its end), targets, oldest_s."""
+    """Return task, band (index in AGE_BANDS_S, or one past its end), targets, oldest_s."""
     band = " + ".join(f"int(age_s >= {bound})" for bound in AGE_BANDS_S)
-    bands = waits.selectExpr("*", f"{band} band")
-    return grouped(bands, "at_ms task band", "sum(targets) targets", "max(age_s) oldest_s")
-
-
-def oldest(bands: "DataFrame", at_ms: int) -> "DataFrame":
-    """Return task, oldest_s at one time."""
-    return grouped(bands.where(f"at_ms = {at_ms}"), "task", "max(oldest_s) oldest_s")
-
-
-def heat(bands: "DataFrame") -> "DataFrame":
-    """Return at_ms, band, targets."""
-    return grouped(bands, "at_ms band", "sum(targets) targets")
-
-
-# ----------------------------------------------------------------- lanes
-
-
-def skewed(lanes: "DataFrame", times: float, min_entries: int) -> "DataFrame":
-    """Return lanes with a partition of at least `min_entries` entries and `times` the mean of the lane's partitions.
-
-    Columns: those of spark_jobs.backlog.report.Skew.
-    """
-    of_lane = grouped(
-        lanes.where("partition >= 0"),
-        "lane",
-        "count(*) partitions",
-        "sum(backlog) entries",
-        "max_by(partition, backlog) partition",
-        "max(backlog) most",
-        "try_divide(max(backlog) * count(*), sum(backlog)) times",
-        "min(consumers) consumers",
-    )
-    return of_lane.where(f"most >= {min_entries} AND times >= {times}")
+    return grouped(waits.selectExpr("*", f"{band} band"), "task band", "sum(targets) targets", "max(age_s) oldest_s")

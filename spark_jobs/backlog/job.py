@@ -11,25 +11,22 @@ from typing import TYPE_CHECKING
 from dispatcher.analysis.forecast import forecast
 from dispatcher.analysis.rates import ForecastTask, Shares
 from dispatcher.analysis.why import SCHEDULED
-from dispatcher.model.pools import TOTAL, pools_of
+from dispatcher.model.pools import TOTAL
 from dispatcher.model.tier import MILLI, TIERS
-from spark_jobs.backlog.causes import grouped, mixed
-from spark_jobs.backlog.facts import Facts, Fields, ReportOptions, collect
+from spark_jobs.backlog.causes import fractions
+from spark_jobs.backlog.facts import Facts, Fields, ReportOptions, collect, longest
 from spark_jobs.backlog.journal import quantile_s
 from spark_jobs.backlog.report import (
     FORMAT,
     BacklogGroup,
     BacklogReport,
-    Growth,
     ServiceStatus,
-    Share,
-    Skew,
-    TaskBacklog,
+    TaskWaits,
     Waits,
     age_bands,
 )
 from spark_jobs.backlog.snapshots import DIMENSIONS
-from spark_jobs.backlog.waves import gaps_of, grown_of, heat_at, series_of
+from spark_jobs.backlog.waves import Waited, blamed, gaps_of, series_of
 from spark_jobs.journal.tables import outcome_rows, reading
 from spark_jobs.session.session import SessionSettings, for_rows
 
@@ -37,11 +34,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _NAME = "fairlane backlog report"
-_OF_TASK = (
-    "task", "app", "tier", "channel", "state", "held_by", "weight", "cap", "backlog", "in_flight", "retrying",
-    "oldest_s", "consumers", "entries",
-)  # fmt: skip
-"""The fields of a task's backlog that are facts."""
 
 
 def session_settings(master: str, tables: Path) -> SessionSettings:
@@ -75,20 +67,20 @@ def report_of(facts: Facts, options: ReportOptions, now_ms: int) -> BacklogRepor
         tiers=made.groups("tier"),
         apps=made.groups("app"),
         channels=made.groups("channel"),
-        tasks=[made.task(row) for row in facts.live[: options.top]],
-        ages=age_bands(heat_at(facts, facts.times.last_ms), made.rate("done", facts.groups)),
-        grew=made.grew(),
-        shares=made.shares(),
-        skewed=[Skew(**row) for row in facts.skewed],
+        tasks=made.tasks(),
+        ages=age_bands({row["band"]: row["targets"] for row in facts.ages}, made.rate("done", facts.groups)),
         gaps=gaps_of(facts),
-        series=series_of(facts),
-        scheduled=sum(row["backlog"] for row in facts.live if row["held_by"] == SCHEDULED),
+        series=series_of(facts, made.waited),
+        scheduled=sum(row["backlog"] for row in made.live if row["held"] == SCHEDULED),
     )
 
 
 class _Maker:
     def __init__(self, facts: Facts, options: ReportOptions) -> None:
         self.facts, self.options, self.last = facts, options, facts.service[-1]
+        self.live = [row for row in facts.tasks if row["backlog"]]
+        self.waited = list(blamed(facts))
+        self._now = [each for each in self.waited if each.span == len(facts.spans.hours) - 1]
         self.recent_s = (facts.times.last_ms - facts.times.recent_ms) / 1000
         """The length of the time span for recent rates; 0 with a single snapshot."""
         self._asked_capacity = options.capacity or int(self.last["capacity"])
@@ -119,10 +111,10 @@ class _Maker:
                 weight=max(1, round(row["weight"] * MILLI)),
                 pending=row["backlog"],
                 start_s=max(0, row["start_ms"] - self.facts.times.last_ms) / 1000,
-                on_hold=row["held_by"] not in ("", SCHEDULED),
+                on_hold=row["held"] not in ("", SCHEDULED),
                 **{name: row[name] for name in ("app", "channel", "tier", "cap")},
             )
-            for row in self.facts.live
+            for row in self.live
         ]
         last = self.last
         shares = Shares(
@@ -148,22 +140,20 @@ class _Maker:
     def group(self, dimension: str, name: str) -> BacklogGroup:
         rows, live = (
             [row for row in table if dimension == TOTAL or row[dimension] == name]
-            for table in (self.facts.groups, self.facts.live)
+            for table in (self.facts.groups, self.live)
         )
-        backlog, rate = sum(row["backlog"] for row in rows), self.rate("done", rows)
         return BacklogGroup(
             dimension=dimension,
             name=name,
             tasks=sum(row["tasks"] for row in rows),
-            backlog=backlog,
-            held=sum(row["backlog"] for row in live if row["held_by"]),
+            backlog=sum(row["backlog"] for row in rows),
+            held=sum(row["backlog"] for row in live if row["held"]),
             arrival_rate=self.rate("arrived", rows),
-            service_rate=rate,
+            service_rate=self.rate("done", rows),
             oldest_s=max((row["oldest_s"] for row in live if row["oldest_s"] is not None), default=None),
-            drain_s=drain_s(backlog, rate),
             done_s=_last_of(self._done_s, live),
             done_at_capacity_s=_last_of(self._done_at_capacity_s, live),
-            held_back=mixed([(self._held_back(row), row["backlog"]) for row in live]),
+            held_back=_held_back(each for each in self._now if dimension == TOTAL or each.row[dimension] == name),
             waits=self._waits_of_group(dimension, name),
         )
 
@@ -174,62 +164,35 @@ class _Maker:
         rows = (row for row in self.facts.journal.names if row["dimension"] == kind)
         return waits_of(row for row in rows if dimension == TOTAL or row["name"] == name)
 
-    def task(self, row: Fields) -> TaskBacklog:
-        rate, journal = self.rate("done", [row]), self.facts.journal
-        return TaskBacklog(
-            arrival_rate=self.rate("arrived", [row]),
-            service_rate=rate,
-            drain_s=drain_s(row["backlog"], rate),
-            done_s=self._done_s.get(row["task"]),
-            done_at_capacity_s=self._done_at_capacity_s.get(row["task"]),
-            held_back=self._held_back(row),
-            why={cause: ms for cause, ms in (row["spent"] or {}).items() if ms > 0},
-            waits=waits_of(each for each in journal.tasks if each["task"] == row["task"]) if journal else None,
-            **{name: row[name] for name in _OF_TASK},
+    def tasks(self) -> list[TaskWaits]:
+        """Return the tasks that waited most."""
+        rows = {row["task"]: row for row in self.facts.tasks}
+        names = [name for name in longest(self.facts.waited, self.options.top) if name in rows]
+        return [self._task(rows[name], [each for each in self.waited if each.row["task"] == name]) for name in names]
+
+    def _task(self, row: Fields, waited: list[Waited]) -> TaskWaits:
+        journal, name = self.facts.journal, row["task"]
+        return TaskWaits(
+            held_by=row["held"],
+            targets=row["published"],
+            service_rate=self.rate("done", [row]),
+            begun_ms=max(row["created_ms"], row["start_ms"]),
+            ended_ms=None if row["live"] else row["finished_ms"] or row["at_ms"],
+            target_hours=sum(each.target_hours for each in waited),
+            held_back=_held_back(waited),
+            done_s=self._done_s.get(name),
+            done_at_capacity_s=self._done_at_capacity_s.get(name),
+            waits=waits_of(each for each in journal.tasks if each["task"] == name) if journal else None,
+            **{field: row[field] for field in ("task", "app", "tier", "channel", "state", "backlog")},
         )
 
-    def _held_back(self, row: Fields) -> dict[str, float]:
-        window_ms = self.facts.times.last_ms - max(self.facts.times.recent_ms, row["created_ms"])
-        return grouped(row["spent"] or {}, held=bool(row["held_by"]), window_ms=max(0, window_ms))
 
-    # ------------------------------------------------------------- the rest
-
-    def grew(self) -> list[Growth]:
-        """Return the largest growth of all tasks, tiers, apps and channels."""
-        tasks = [
-            Growth("task", row["task"], row["backlog"], row["grew"], row["since_ms"])
-            for row in self.facts.live
-            if row["grew"]
-        ]
-        growths = sorted([*tasks, *grown_of(self.facts)], key=lambda each: (-each.grew, each.dimension, each.name))
-        return [growth for growth in growths if growth.grew > 0][: self.options.top]
-
-    def shares(self) -> list[Share]:
-        """Return the shares in every pool that has a cap, and in the total."""
-        return [
-            share for pool in dict.fromkeys(row["pool"] for row in self.last["tiers"]) for share in self._pool(pool)
-        ]
-
-    def _pool(self, pool: str) -> list[Share]:
-        rows = [row for row in self.facts.groups if pool == TOTAL or pool in pools_of(row["app"], row["channel"])]
-        done = {tier: sum(row["done"] for row in rows if row["tier"] == tier) for tier in map(str, TIERS)}
-        total = sum(done.values())
-        return [
-            Share(
-                got=done[row["tier"]] / total if total else 0.0,
-                done=done[row["tier"]],
-                **{name: row[name] for name in ("pool", "tier", "cap", "backlog", "wanted")},
-            )
-            for row in self.last["tiers"]
-            if row["pool"] == pool
-        ]
-
-
-def drain_s(backlog: int, rate: float) -> float | None:
-    """Return the backlog divided by the rate: 0 without a backlog, None if nothing is sent."""
-    if not backlog:
-        return 0.0
-    return backlog / rate if rate > 0 else None
+def _held_back(waited: Iterable[Waited]) -> dict[str, float]:
+    """Return parts of the waiting by cause, the largest first."""
+    amounts: dict[str, float] = defaultdict(float)
+    for each in waited:
+        amounts[each.cause] += each.target_hours
+    return fractions(amounts)
 
 
 def _last_of(done_s: Mapping[str, float | None], live: Iterable[Fields]) -> float | None:
@@ -237,7 +200,7 @@ def _last_of(done_s: Mapping[str, float | None], live: Iterable[Fields]) -> floa
 
     The end of a scheduled task depends on its start and not on the rate, so it does not count.
     """
-    ends = [done_s.get(row["task"]) for row in live if not row["held_by"]]
+    ends = [done_s.get(row["task"]) for row in live if not row["held"]]
     known = [end for end in ends if end is not None]
     return max(known, default=0.0) if len(known) == len(ends) else None
 

@@ -4,15 +4,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
 
-from dispatcher.model.values import NOTHING, counted, duration
+from dispatcher.model.values import NOTHING, counted
 from fairlane.pages import page as html
-from spark_jobs.backlog import pictures as pictures_of
-from spark_jobs.backlog.causes import ADVICE, MEANINGS, UNKNOWN
-from spark_jobs.backlog.report import BacklogGroup, BacklogReport, TaskBacklog, Waits, span
+from spark_jobs.backlog import pictures
+from spark_jobs.backlog.causes import ADVICE, MEANINGS, UNKNOWN, fractions
+from spark_jobs.backlog.facts import HOUR_MS
+from spark_jobs.backlog.pictures import clock, tagged
+from spark_jobs.backlog.report import BacklogGroup, BacklogReport, TaskWaits, Waits, span
 
 Row = Mapping[str, str]
 Section = tuple[str, Sequence[Row]]
 _SHORT_MS = 600_000
+NOW, AGE, HELP = "When will it be gone?", "How old is what waits?", "What helps?"
 _TEXTS = ("held back by", "meaning", "what helps")
 """The columns of text."""
 
@@ -21,7 +24,7 @@ def sentences(report: BacklogReport) -> Iterator[str]:
     """Yield the sentences, the most important first."""
     total = report.total
     backlog = f"{counted(total.backlog, 'target')} of {counted(total.tasks, 'task')}"
-    yield f"Backlog at {moment(report.until_ms)}: {backlog}{_held(total)}."
+    yield f"{backlog} waited at {moment(report.until_ms)}{_held(total)}."
     if report.recent_s:
         yield (
             f"In the last {span(report.recent_s)} {total.arrival_rate:,.0f} targets/s arrived and "
@@ -62,35 +65,39 @@ def _ahead(report: BacklogReport) -> str:
 
 def sections(report: BacklogReport) -> list[Section]:
     """Return the sections: a title and rows each."""
-    asked = report.service.asked_capacity
-    waits = [
-        {"task": task.task, "app": task.app, "tier": task.tier, **_waits(task.waits)}
-        for task in report.tasks
-        if task.waits is not None
-    ]
+    groups = (*report.tiers, *report.apps, *report.channels)
     return [
-        ("Tiers", [_group(tier, asked) for tier in report.tiers]),
-        ("Apps", [_group(app, asked) for app in report.apps]),
-        ("Channels", [_group(channel, asked) for channel in report.channels]),
-        ("Tasks with the largest backlog", [_task(task, asked) for task in report.tasks]),
-        ("Waits of these tasks", waits),
-        ("By age", _ages(report)),
-        ("What holds it back", _causes(report)),
-        ("What grew most", _grew(report)),
-        ("Shares, wanted and actual", _shares(report)),
-        ("Skewed partitions", _skewed(report)),
+        ("Tasks that waited most", [_task(task) for task in report.tasks]),
+        (NOW, [_group(group, report.service.asked_capacity) for group in groups]),
+        (AGE, _ages(report)),
+        (HELP, _causes(report)),
     ]
+
+
+def _task(task: TaskWaits) -> Row:
+    return {
+        "task": task.task,
+        "app": task.app,
+        "tier": task.tier,
+        "channel": task.channel,
+        "targets": f"{task.targets:,}",
+        "backlog": f"{task.backlog:,}",
+        "from": clock(task.begun_ms),
+        "until": NOTHING if task.ended_ms is None else clock(task.ended_ms),
+        "done in": NOTHING if task.held_by or task.ended_ms is not None else span(task.done_s),
+        "held back by": task.held_by.replace("_", " ") or _held_back(task.held_back),
+        **_waits(task.waits),
+    }
 
 
 def _group(group: BacklogGroup, asked: int) -> Row:
     return {
-        group.dimension: group.name,
+        "what": f"{group.dimension} {group.name}",
         "backlog": f"{group.backlog:,}",
         "tasks": f"{group.tasks:,}",
-        "arrive/s": f"{group.arrival_rate:,.1f}",
-        "sent/s": f"{group.service_rate:,.1f}",
-        "oldest": duration(group.oldest_s),
-        "drain": ahead(group, group.drain_s),
+        "arrive/s": f"{group.arrival_rate:,.0f}",
+        "sent/s": f"{group.service_rate:,.0f}",
+        "oldest": NOTHING if group.oldest_s is None else span(group.oldest_s),
         "done in": ahead(group, group.done_s),
         "done at capacity": ahead(group, group.done_at_capacity_s) if asked else NOTHING,
         "held back by": _held_back(group.held_back),
@@ -98,26 +105,9 @@ def _group(group: BacklogGroup, asked: int) -> Row:
     }
 
 
-def _task(task: TaskBacklog, asked: int) -> Row:
-    return {
-        "task": task.task,
-        "app": task.app,
-        "tier": task.tier,
-        "channel": task.channel,
-        "backlog": f"{task.backlog:,}",
-        "arrive/s": f"{task.arrival_rate:,.1f}",
-        "sent/s": f"{task.service_rate:,.1f}",
-        "oldest": duration(task.oldest_s),
-        "done in": NOTHING if task.held_by else _until(task.done_s),
-        "done at capacity": NOTHING if task.held_by or not asked else _until(task.done_at_capacity_s),
-        "workers": NOTHING if task.consumers is None else f"{task.consumers:,}",
-        "held back by": task.held_by.replace("_", " ") or _held_back(task.held_back),
-    }
-
-
 def ahead(group: BacklogGroup, seconds: float | None) -> str:
     """Return the time until a group's backlog is gone. There is no forecast for a backlog that may not be sent now."""
-    return NOTHING if group.backlog and group.backlog == group.held else _until(seconds)
+    return NOTHING if group.backlog == group.held else span(seconds)
 
 
 def _waits(waits: Waits | None) -> Row:
@@ -126,8 +116,8 @@ def _waits(waits: Waits | None) -> Row:
     if not waits.done:
         return {"wait p50": NOTHING, "p95": NOTHING, "retried": NOTHING, "not sent": NOTHING}
     return {
-        "wait p50": duration(waits.p50_s),
-        "p95": duration(waits.p95_s),
+        "wait p50": span(waits.p50_s),
+        "p95": span(waits.p95_s),
         "retried": f"{waits.retried:.1%}",
         "not sent": f"{waits.lost:.1%}",
     }
@@ -135,7 +125,7 @@ def _waits(waits: Waits | None) -> Row:
 
 def _ages(report: BacklogReport) -> list[Row]:
     rows: list[Row] = [
-        {"waiting for": band.label, "backlog": f"{band.backlog:,}", "sent in": _until(band.drain_s)}
+        {"waiting for": band.label, "backlog": f"{band.backlog:,}", "sent in": span(band.drain_s)}
         for band in report.ages
         if band.backlog
     ]
@@ -144,68 +134,22 @@ def _ages(report: BacklogReport) -> list[Row]:
 
 
 def _causes(report: BacklogReport) -> list[Row]:
-    if not report.total.backlog:
-        return []
+    """Return the causes of the period, whether they still hold or not."""
+    hours = dict.fromkeys(MEANINGS, 0.0)
+    for task in report.tasks:
+        for cause, part in task.held_back.items():
+            hours[cause] += part * task.target_hours
     return [
         {"cause": cause, "part": f"{part:.0%}", "meaning": MEANINGS[cause], "what helps": ADVICE[cause] or NOTHING}
-        for cause, part in report.total.held_back.items()
+        for cause, part in fractions(hours).items()
         if part >= 0.005
-    ]
-
-
-def _grew(report: BacklogReport) -> list[Row]:
-    return [
-        {
-            "what": each.dimension,
-            "name": each.name,
-            "grew by": f"{each.grew:,}",
-            "to": f"{each.backlog:,}",
-            "since": moment(each.since_ms),
-        }
-        for each in report.grew
-    ]
-
-
-def _shares(report: BacklogReport) -> list[Row]:
-    return [
-        {
-            "pool": share.pool,
-            "tier": share.tier,
-            "cap/s": f"{share.cap:,}" if share.cap else NOTHING,
-            "backlog": f"{share.backlog:,}",
-            "wanted": f"{share.wanted:.1%}",
-            "got": f"{share.got:.1%}",
-            "sent": f"{share.done:,}",
-        }
-        for share in report.shares
-        if share.backlog or share.done
-    ]
-
-
-def _skewed(report: BacklogReport) -> list[Row]:
-    return [
-        {
-            "lane": each.lane.removeprefix("persistent://"),
-            "entries": f"{each.entries:,}",
-            "partitions": f"{each.partitions:,}",
-            "fullest": f"{each.partition}",
-            "holds": f"{each.most:,}",
-            "times the mean": f"{each.times:.1f}",
-            "workers at least": f"{each.consumers:,}",
-        }
-        for each in report.skewed
     ]
 
 
 def _held_back(parts: Mapping[str, float]) -> str:
     """Return the two largest causes."""
-    shown = [f"{cause} {part:.0%}" for cause, part in list(parts.items())[:2] if part >= 0.05]
-    return ", ".join(shown) or NOTHING
-
-
-def _until(seconds: float | None) -> str:
-    """Format a duration; None is "never"."""
-    return "never" if seconds is None else duration(seconds)
+    found = [f"{cause} {part:.0%}" for cause, part in list(parts.items())[:2] if part >= 0.05]
+    return ", ".join(found) or NOTHING
 
 
 def moment(at_ms: int) -> str:
@@ -227,28 +171,43 @@ def period(from_ms: int, until_ms: int) -> str:
 
 
 def page(report: BacklogReport) -> str:
-    """Return the report as a file of HTML."""
-    pictures = [(title, svg) for title, svg in _pictures(report) if svg]
-    tables = [(title, html.table(rows, _TEXTS)) for title, rows in sections(report) if rows]
-    return html.page(f"Backlog, {moment(report.until_ms)}", _head(report), [*pictures, *tables])
+    """Return the report as a file of HTML. Each picture answers the question above it."""
+    tables = {title: html.table(rows, _TEXTS) for title, rows in sections(report) if rows}
+    every = report.series.step_ms
+    time = "each hour" if every == HOUR_MS else f"each {span(every / 1000)}"
+    found = {
+        "Who waited, when, and why?": (
+            f"Targets that waited in {time}, on average, by what held them back. Each app has its own scale.",
+            pictures.waiting(report),
+        ),
+        "Which tasks waited most?": ("", pictures.tasks(report)),
+        "How long did a push wait?": (
+            f"The wait that 95 % of the targets done in {time} did not exceed.",
+            pictures.waits(report),
+        ),
+        "How much waited?": ("", _half(pictures.backlog(report))),
+        "Did more arrive than was sent?": ("", _half(pictures.rates(report))),
+        "Did each tier get its share?": ("", _half(pictures.shares(report))),
+        AGE: ("", _half(tables.get(AGE, ""))),
+        NOW: ("", tables.get(NOW, "")),
+        HELP: ("", tables.get(HELP, "")),
+    }
+    parts = [(title, f'<p class="soft">{note}</p>{content}') for title, (note, content) in found.items() if content]
+    return html.page(f"Backlog, {moment(report.until_ms)}", _head(report), parts)
 
 
-def _pictures(report: BacklogReport) -> Iterator[tuple[str, str]]:
-    yield "Backlog over time", pictures_of.backlog(report)
-    yield "Arrived and sent", pictures_of.rates(report)
-    yield "What holds it back", pictures_of.causes(report)
-    yield "Shares, wanted and actual", pictures_of.shares(report)
-    yield "Wait by app", pictures_of.waits(report)
-    yield "Age of what waits", pictures_of.ages(report)
+def _half(picture: str) -> str:
+    return picture and tagged("half", picture, "div")
 
 
 def _head(report: BacklogReport) -> str:
-    texts = "".join(f"<p>{escape(line)}</p>\n" for line in sentences(report))
+    first, *others = sentences(report)
     figures = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in _figures(report))
     rows = "no outcome journal" if report.journal_rows is None else f"{report.journal_rows:,} outcomes of the journal"
     return (
-        f'<h1>Backlog</h1>\n<p class="soft">{period(report.from_ms, report.until_ms)}, from '
-        f"{report.snapshots:,} snapshot{'s' * (report.snapshots != 1)} and {rows}.</p>\n<dl>{figures}</dl>\n{texts}"
+        f'<p class="soft">{period(report.from_ms, report.until_ms)}, from '
+        f"{report.snapshots:,} snapshot{'s' * (report.snapshots != 1)} and {rows}</p>\n<h1>{escape(first)}</h1>\n"
+        f"<p>{escape(' '.join(others))}</p>\n<dl>{figures}</dl>"
     )
 
 
@@ -259,7 +218,5 @@ def _figures(report: BacklogReport) -> Iterator[tuple[str, str]]:
     yield "arrive a second", f"{total.arrival_rate:,.0f}"
     yield "sent a second", f"{total.service_rate:,.0f}"
     if total.backlog:
-        yield "the oldest waits", span(total.oldest_s) if total.oldest_s is not None else "-"
+        yield "the oldest waits", NOTHING if total.oldest_s is None else span(total.oldest_s)
         yield "done at this rate in", ahead(total, total.done_s)
-    if report.service.asked_capacity and total.backlog:
-        yield f"at {report.service.asked_capacity:,}/s in", ahead(total, total.done_at_capacity_s)

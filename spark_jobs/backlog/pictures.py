@@ -1,238 +1,270 @@
-"""Pictures of the report on the backlog."""
+"""Pictures of the report on the backlog: shapes in SVG that stretch with the page, labels in HTML that do not.
+
+Each comes with a table of its numbers.
+"""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from html import escape
 from itertools import groupby
 
-from dispatcher.model.pools import TOTAL
-from fairlane.pages.picture import (
-    LEFT,
-    OTHER_COLOUR,
-    RIGHT,
-    ROOM,
-    ROW_LEFT,
-    TIER_COLOURS,
-    TOP,
-    WIDTH,
-    Band,
-    PlotArea,
-    document,
-    legend,
-    rect,
-    row_name,
-    short,
-    text,
-    time_ticks,
-)
-from spark_jobs.backlog.causes import CAP, HELD, NO_WORKERS, PROVIDER, RETRIES, SHARE, UNKNOWN
-from spark_jobs.backlog.report import BacklogGroup, BacklogReport, age_bands, span
+from dispatcher.model.shown import escaped
+from dispatcher.model.values import NOTHING
+from fairlane.pages.page import table
+from fairlane.pages.picture import ROOM, PlotArea, rect, short, ticks, time_ticks
+from spark_jobs.backlog.causes import MEANINGS
+from spark_jobs.backlog.report import BacklogReport, TaskWaits, span
 
-CAUSE_COLOURS = {SHARE: 2, CAP: 1, NO_WORKERS: 0, RETRIES: 3, PROVIDER: 6, HELD: 5, UNKNOWN: OTHER_COLOUR}
-DASHES = ("", "7 4", "2 3", "10 3 2 3")
-"""Dash patterns tell curves apart without their colours."""
-_PANEL, _BAR = 84, 26
-_WAIT_TICKS_S = (0.01, 0.1, 1, 10, 60, 600, 3_600, 14_400, 86_400, 604_800)
-_MAX_BARS = 8
-
+SIZE = 1_000
+"""The width and height of all pictures, in their own units."""
+Levels = Iterable[tuple[float, str]]
+"""Values that are marked by a horizontal line, with their labels."""
 Line = Sequence[float | None]
+_FIGURES = ("Targets", "Waited")
 
 
-def _frame(
-    times_ms: Sequence[int], maximum: float = 1.0, *, top: float = TOP, height: float = 230, left: float = LEFT
-) -> PlotArea:
-    first, last = times_ms[0], times_ms[-1]
-    marks = time_ticks(first, last)
-    return PlotArea(first=first, last=last, maximum=maximum, marks=marks, top=top, height=height, left=left)
+def tagged(kind: str, content: str, name: str = "span", style: str = "") -> str:
+    """Return an element of HTML."""
+    return f'<{name} class="{escape(kind)}" style="{style}">{content}</{name}>'
 
 
-def _gaps(report: BacklogReport) -> list[tuple[int, int]]:
-    return [(gap.from_ms, gap.until_ms) for gap in report.gaps]
+def shown(text: str) -> str:
+    """Return a text from outside as HTML."""
+    return escape(escaped(text))
+
+
+def clock(at_ms: float) -> str:
+    """Format a time in UTC, with its date."""
+    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%d %b %H:%M}"
+
+
+# ----------------------------------------------------------------- the parts of a picture
+
+
+def _area(report: BacklogReport, maximum: float = 1.0) -> PlotArea:
+    first, last = min([report.from_ms, *report.series.spans_ms[:1]]), report.until_ms
+    size = {"top": 0.0, "height": SIZE, "left": 0.0, "right": SIZE}
+    return PlotArea(first=first, last=last, maximum=maximum or 1.0, marks=time_ticks(first, last), **size)
+
+
+def _plot(area: PlotArea, shapes: Iterable[str], high: int, levels: Levels = (), *, axis: bool = True) -> str:
+    """Return a picture. high: its height in pixels."""
+    svg = f'<svg viewBox="0 0 {SIZE} {SIZE}" preserveAspectRatio="none" aria-hidden="true">{"".join(shapes)}</svg>'
+    lines = [
+        tagged("level", f"<b>{label}</b>", "i", f"bottom:{value / area.maximum:.2%}")
+        for value, label in levels
+        if value <= area.maximum
+    ]
+    return tagged("plot", "".join((*lines, svg, *(_dates(area) if axis else ()))), "div", f"height:{high}px")
+
+
+def _dates(area: PlotArea) -> Iterator[str]:
+    """Yield the labels of the time axis, with the date at the first one and at midnight. A phone shows every second."""
+    times = [datetime.fromtimestamp(at_ms / 1000, UTC) for at_ms, _ in area.marks]
+    days = [index for index, at in enumerate(times) if f"{at:%H%M%S}" == "000000"]
+    for index, (at, (at_ms, label)) in enumerate(zip(times, area.marks, strict=True)):
+        part, is_dated = area.x(at_ms) / SIZE, index in {0, *days}
+        place = " first" if part < 0.03 else " last" if part > 0.97 else ""
+        odd = " odd" if not is_dated and (index - sum(days[:1])) % 2 else ""
+        time = "00:00" if index in days else label
+        yield tagged(f"at{place}{odd}", f"{time}<br>{at:%d %b}" if is_dated else time, "i", f"left:{part:.2%}")
+
+
+def _gaps(report: BacklogReport, area: PlotArea) -> Iterator[str]:
+    return area.gaps((gap.from_ms, gap.until_ms) for gap in report.gaps)
+
+
+def _round(area: PlotArea) -> Levels:
+    return [(value, short(value)) for value in ticks(area.maximum, 4)]
+
+
+def _key(kinds: Iterable[tuple[str, str]]) -> str:
+    """Return a legend: classes, and the name of what has them."""
+    return tagged("key", "".join(tagged(kind, name) for kind, name in kinds), "div")
+
+
+def _numbers(rows: Sequence[Mapping[str, str]]) -> str:
+    return f"<details><summary>Numbers</summary>{table(rows)}</details>"
+
+
+# ----------------------------------------------------------------- by app and hour
+
+
+def waiting(report: BacklogReport) -> str:
+    """Draw a row of bars for each app: the waiting targets of each hour by cause."""
+    series, body, rows = report.series, "", []
+    used = [cause for cause in MEANINGS if any(cause in causes for causes in series.waiting.values())]
+    for app, causes in series.waiting.items():
+        ordered = {cause: causes.get(cause) or [0.0] * len(series.spans_ms) for cause in used}
+        sums = [sum(column) for column in zip(*ordered.values(), strict=True)]
+        area = _area(report, max(sums) * ROOM)
+        bars = [_bar(area, report, index, ordered) for index in range(len(sums))]
+        peak = tagged("soft", f"up to {short(max(sums))}", "small")
+        body += tagged("name", f"<b>{shown(app)}</b>{peak}", "div")
+        body += _plot(area, [*_gaps(report, area), *bars], 64, axis=app == [*series.waiting][-1])
+        rows += [
+            {"app": app, "from": clock(at_ms), "waiting": f"{total:,.0f}"}
+            | {cause: f"{levels[index]:,.0f}" for cause, levels in ordered.items()}
+            for index, (at_ms, total) in enumerate(zip(series.spans_ms, sums, strict=True))
+            if total >= 0.5
+        ]
+    return _key((cause, cause) for cause in used) + tagged("rows", body, "div") + _numbers(rows) if rows else ""
+
+
+def _bar(area: PlotArea, report: BacklogReport, index: int, causes: Mapping[str, Sequence[float]]) -> str:
+    at_ms, base = report.series.spans_ms[index], 0.0
+    left, right = area.x(at_ms), area.x(at_ms + report.series.step_ms)
+    parts = ""
+    for cause, levels in causes.items():
+        top, bottom = area.y(base + levels[index]), area.y(base)
+        parts += rect(cause, left + 1, top, max(1.0, right - left - 2), bottom - top) if levels[index] else ""
+        base += levels[index]
+    why = ", ".join(f"{cause} {levels[index]:,.0f}" for cause, levels in causes.items() if levels[index])
+    return f"<g><title>{clock(at_ms)}: {base:,.0f} waiting ({why})</title>{parts}</g>" if base else ""
+
+
+def waits(report: BacklogReport) -> str:
+    """Draw a row of cells for each app: the wait that 95 % of the targets sent in each hour did not exceed."""
+    series, area = report.series, _area(report)
+    area = replace(area, last=area.first + len(series.spans_ms) * series.step_ms)
+    known = [math.log1p(wait) for line in series.waits_p95_s.values() for wait in line if wait is not None]
+    body, rows = "", []
+    for app in sorted(series.waits_p95_s, key=[*series.waiting, *series.waits_p95_s].index):
+        line = series.waits_p95_s[app]
+        cells = "".join(
+            _cell(at_ms, wait, max(known, default=1.0)) for at_ms, wait in zip(series.spans_ms, line, strict=True)
+        )
+        body += f"<b>{shown(app)}</b>" + tagged("cells", cells, "div")
+        rows += [
+            {"app": app, "from": clock(at_ms), "95 % waited at most": span(wait)}
+            for at_ms, wait in zip(series.spans_ms, line, strict=True)
+            if wait is not None
+        ]
+    return tagged("heat", f"{body}<span></span>{_plot(area, (), 0)}", "div") + _numbers(rows) if rows else ""
+
+
+def _cell(at_ms: float, wait: float | None, longest: float) -> str:
+    if wait is None:
+        return "<i></i>"
+    part = 0.06 + 0.54 * math.log1p(wait) / longest
+    return f'<i style="--part:{part:.0%}" title="{clock(at_ms)}: {span(wait)}">{brief(wait)}</i>'
+
+
+def brief(seconds: float) -> str:
+    """Format a time span in few characters: 20ms, 8s, 45m, 3.5h, 12d."""
+    return span(seconds).replace(" ", "").removesuffix("in")
+
+
+# ----------------------------------------------------------------- over time
 
 
 def backlog(report: BacklogReport) -> str:
     """Draw the waiting targets, with the tiers stacked."""
     series = report.series
-    tiers = {name: levels for name, levels in series.backlog.get("tier", {}).items() if any(levels)}
-    sums = [sum(column) for column in zip(*tiers.values(), strict=True)] or [0]
-    frame = _frame(series.times_ms, max(*sums, 1) * ROOM)
-    bands = [Band(name, TIER_COLOURS.get(name, OTHER_COLOUR), levels) for name, levels in tiers.items()]
-    stack = frame.stack(series.times_ms, bands, "waiting targets")
-    ends = ", ".join(f"{name} {levels[-1]:,}" for name, levels in tiers.items()) or "nothing"
-    words = f"Backlog over time by tier. Now: {ends}. At most it was {max(sums):,} in all."
-    body = [*frame.grid(), *stack, *frame.gaps(_gaps(report)), *frame.time_axis()]
-    return document("backlog", "Backlog over time", words, frame.picture_height, body)
+    tiers = {name: levels for name, levels in series.backlog.items() if any(levels)}
+    area = _area(report, max([sum(column) for column in zip(*tiers.values(), strict=True)], default=1) * ROOM)
+    base, shapes = [0.0] * len(series.times_ms), list(_gaps(report, area))
+    for name, levels in tiers.items():
+        tops = [low + level for low, level in zip(base, levels, strict=True)]
+        shapes.append(_filled(area, name, series.times_ms, tops, base))
+        base = tops
+    rows = [
+        {"at": clock(at_ms), **{name: f"{levels[index]:,}" for name, levels in tiers.items()}}
+        for index, at_ms in enumerate(series.times_ms)
+    ]
+    return _key((f"tier {name}", name) for name in tiers) + _plot(area, shapes, 200, _round(area)) + _numbers(rows)
+
+
+def _filled(area: PlotArea, kind: str, times_ms: Sequence[int], tops: Line, base: Line) -> str:
+    corners = [*zip(times_ms, tops, strict=True), *list(zip(times_ms, base, strict=True))[::-1]]
+    return f'<path class="{kind}" opacity=".72" d="{area.path(corners)}Z"/>'
 
 
 def rates(report: BacklogReport) -> str:
     """Draw the targets per second that arrived and that were sent."""
-    series = report.series
-    lines = (series.arrival, series.service)
-    known = [rate for line in lines for rate in line if rate is not None]
-    frame = _frame(series.times_ms, max([*known, report.service.capacity, 1]) * ROOM, height=170)
-    arrived, sent = (zip(series.times_ms, line, strict=True) for line in lines)
-    body = [*frame.grid(), *frame.gaps(_gaps(report)), *frame.capacity(report.service.capacity)]
-    body += [frame.curve(arrived, "s6", "7 4"), frame.curve(sent, "s4")]
-    unit = "targets a second; each further attempt counts again in both"
-    body += [*legend([("arrived (dashed)", 6), ("sent", 4)], unit), *frame.time_axis()]
-    words = (
-        "Targets a second that arrived and that were sent; one that is tried again counts again in both. Without "
-        f"that, recently {report.total.arrival_rate:,.0f} arrived and {report.total.service_rate:,.0f} were sent."
-    )
-    return document("rates", "Arrived and sent", words, frame.picture_height, body)
-
-
-# ----------------------------------------------------------------- shares
+    series, capacity = report.series, report.service.capacity
+    highest = max([rate for rate in (*series.arrival, *series.service) if rate is not None], default=0.0)
+    area = _area(report, max(highest, capacity, 1) * ROOM)
+    lines = {"arrived": ("arrived", series.arrival), "medium": ("sent", series.service)}
+    if capacity:
+        lines["mark dashed"] = (f"capacity {capacity:,}/s", [float(capacity)] * len(series.times_ms))
+    curves = [
+        area.curve(zip(series.times_ms, line, strict=True), kind, "4 3" * kind.endswith("dashed"))
+        for kind, (_, line) in lines.items()
+    ]
+    rows = [
+        {"at": clock(at_ms)} | {name: _known(line[index], ",.0f") for name, line in [*lines.values()][:2]}
+        for index, at_ms in enumerate(series.times_ms)
+    ]
+    key = _key((f"line {kind}", name) for kind, (name, _) in lines.items())
+    return key + _plot(area, [*_gaps(report, area), *curves], 200, _round(area)) + _numbers(rows)
 
 
 def shares(report: BacklogReport) -> str:
     """Draw one panel per tier: the share it got as an area, the share it wanted as a dashed line."""
-    series = report.series
+    series, area, body = report.series, _area(report), ""
     tiers = [tier for tier, line in series.got.items() if any(line) or any(series.wanted[tier])]
-    body: list[str] = []
-    frame = _frame(series.times_ms, top=TOP, height=-18)
     for tier in tiers:
-        frame = _frame(series.times_ms, top=frame.bottom + 18, height=_PANEL, left=ROW_LEFT)
-        body += [
-            *_panel(frame, series.times_ms, tier, series.got[tier], series.wanted[tier]),
-            *frame.gaps(_gaps(report)),
-        ]
-    body += [
-        *(frame.time_axis() if tiers else ()),
-        text(LEFT, 26.5, "actual: filled · wanted by weight: dashed", "ink"),
-        text(WIDTH - RIGHT, 26.5, "part of all targets sent", "soft small", "end"),
-    ]
-    now = {share.tier: share for share in report.shares if share.pool == TOTAL}
-    summary = ", ".join(
-        f"{tier} wanted {now[tier].wanted:.0%}, got {now[tier].got:.0%}" for tier in tiers if tier in now
-    )
-    words = f"By tier. Recently: {summary or 'nothing was sent'}."
-    return document("shares", "Shares, wanted and actual", words, frame.picture_height, body)
+        points = list(zip(series.times_ms, series.got[tier], strict=True))
+        runs = [list(run) for known, run in groupby(points, lambda point: point[1] is not None) if known]
+        filled = [_filled(area, tier, *zip(*((at, got, 0.0) for at, got in run), strict=True)) for run in runs]
+        wanted = area.curve(zip(series.times_ms, series.wanted[tier], strict=True), "mark", "4 3")
+        plot = _plot(area, [*_gaps(report, area), *filled, wanted], 56, [(1, "100 %")], axis=tier == tiers[-1])
+        body += tagged("name", f"<b>{tier}</b>", "div") + plot
+    rows = [
+        {"at": clock(at_ms)}
+        | {f"{tier} {name}": _known(lines[tier][index], ".0%") for tier in tiers for name, lines in
+           (("wanted", series.wanted), ("got", series.got))}
+        for index, at_ms in enumerate(series.times_ms)
+    ]  # fmt: skip
+    key = _key([("line dashed mark", "wanted by its weight"), ("held", "got")])
+    return key + tagged("rows", body, "div") + _numbers(rows) if tiers else ""
 
 
-def _panel(
-    frame: PlotArea, times_ms: Sequence[int], tier: str, actual_shares: Line, wanted_shares: Line
-) -> Iterator[str]:
-    yield text(frame.left - 52, frame.top + frame.height / 2 + 4, tier, "ink", "end")
-    for part in (0.5, 1.0):
-        yield from frame.level(part, f"{part:.0%}")
-    for known, run in groupby(zip(times_ms, actual_shares, strict=True), lambda point: point[1] is not None):
-        points = list(run)
-        if known:
-            corners = [(points[0][0], 0.0), *points, (points[-1][0], 0.0)]
-            yield frame.area(corners, TIER_COLOURS.get(tier, OTHER_COLOUR), 0.75)
-    yield frame.curve(zip(times_ms, wanted_shares, strict=True), "mark", "5 4")
-    yield f'<path class="axis" d="M{frame.left} {frame.bottom:.1f}H{WIDTH - RIGHT}"/>'
+def _known(value: float | None, form: str) -> str:
+    return NOTHING if value is None else format(value, form)
 
 
-# ----------------------------------------------------------------- waits
+# ----------------------------------------------------------------- tasks
 
 
-def waits(report: BacklogReport) -> str:
-    """Draw the wait that 95 % of the targets did not exceed, by app, on a logarithmic scale."""
-    series = report.series
-    known = [wait for line in series.waits_p95_s.values() for wait in line if wait]
-    if not known:
-        return ""
-    low, high = math.log10(max(0.001, min(known) / 1.5)), math.log10(max(known) * 1.5)
-    frame = _frame(series.wait_ms, high - low, height=200)
-    body = [*_wait_grid(frame, low, high), *frame.gaps(_gaps(report))]
-    for index, line in enumerate(series.waits_p95_s.values()):
-        scaled = _carried([None if not wait else math.log10(wait) - low for wait in line])
-        body.append(frame.curve(zip(series.wait_ms, scaled, strict=True), f"s{index}", DASHES[index % len(DASHES)]))
-    names = [(app, index) for index, app in enumerate(series.waits_p95_s)]
-    body += [*legend(names, "95 % waited no longer"), *frame.time_axis()]
-    now = {group.name: group.waits for group in report.apps if group.waits is not None}
-    summary = "; ".join(f"{app} {span(each.p95_s)}" for app, each in now.items() if each.done)
-    words = f"The wait that 95 % of each app's targets did not exceed, over time. For the whole period: {summary}."
-    return document("waits", "Wait by app", words, frame.picture_height, body)
+def tasks(report: BacklogReport) -> str:
+    """Draw a row for each task that waited: when it was sent, how long its targets waited, and why."""
+    area = _area(report)
+    dates = f"When <small>{clock(area.first)} to {clock(area.last)}</small>"
+    names = ["Task", "Tier", dates, "Targets", "Waited", "Why", "Done"]
+    head = "".join(f'<th scope="col" class="{"figure" if name in _FIGURES else ""}">{name}</th>' for name in names)
+    body = "\n".join(f"<tr>{''.join(_task(area, task))}</tr>" for task in report.tasks)
+    whole = f'<table class="campaigns"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    return whole if report.tasks else ""
 
 
-def _carried(line: Line) -> Line:
-    """Fill single gaps in which nothing was sent, so that they do not break a curve that goes on after them."""
-    return [
-        line[index - 1] if value is None and 0 < index < len(line) - 1 and line[index + 1] is not None else value
-        for index, value in enumerate(line)
-    ]
+def _task(area: PlotArea, task: TaskWaits) -> Iterator[str]:
+    left, right = (area.x(at_ms) / SIZE for at_ms in (task.begun_ms, task.ended_ms or area.last))
+    kind, waits = f"{task.tier}{' on' * (task.ended_ms is None)}", task.waits
+    lane = tagged(kind, "", style=f"left:{left:.2%};width:{right - left:.2%}")
+    yield tagged("", f"<b>{shown(task.task)}</b><small>{shown(task.app)} · {shown(task.channel)}</small>", "td")
+    yield tagged("wide", tagged(f"tier {task.tier}", shown(task.tier)), "td")
+    yield tagged("across when", tagged("lane", lane, "div"), "td")
+    left_over = f"<small>{task.backlog:,} wait</small>" if task.backlog else ""
+    yield tagged("figure targets", f"{task.targets:,}{left_over}", "td")
+    half = f"{span(waits.p50_s)}<small>95 %: {span(waits.p95_s)}</small>" if waits and waits.done else NOTHING
+    yield tagged("figure waited", half, "td")
+    yield tagged("why", _why(task), "td")
+    yield tagged("done", _done(task), "td")
 
 
-def _wait_grid(frame: PlotArea, low: float, high: float) -> Iterator[str]:
-    for wait_s in _WAIT_TICKS_S:
-        if low <= math.log10(wait_s) <= high:
-            yield from frame.level(math.log10(wait_s) - low, f"{wait_s * 1000:g} ms" if wait_s < 1 else span(wait_s))
+def _why(task: TaskWaits) -> str:
+    cause, part = next(iter(task.held_back.items()), ("", 0.0))
+    parts = "".join(tagged(cause, "", style=f"flex:{part:.4f}") for cause, part in task.held_back.items())
+    return f"{cause} {part:.0%}" + tagged("bar", parts, "div")
 
 
-# ----------------------------------------------------------------- ages
-
-
-def ages(report: BacklogReport) -> str:
-    """Draw a heat map of targets by age band, over time."""
-    series = report.series
-    if not any(any(column) for column in series.heat):
-        return ""
-    bands = age_bands({}, 0.0)
-    used = [band for band in range(len(bands)) if any(column[band] for column in series.heat)]
-    shown = range(used[0], used[-1] + 1)
-    maximum = max(max(column) for column in series.heat)
-    frame = _frame(series.heat_ms, height=_BAR * len(shown), left=ROW_LEFT)
-    body: list[str] = []
-    for row, band in enumerate(reversed(shown)):
-        y = TOP + _BAR * row
-        body.append(row_name(y + _BAR / 2, bands[band].label))
-        body += _heat_row(frame, series.heat_ms, [column[band] for column in series.heat], y, maximum)
-    body += [*frame.gaps(_gaps(report)), *frame.time_axis(), *_heat_legend(maximum)]
-    old = bands[used[-1]]
-    words = f"Targets by how long they had waited, over time. The oldest now: {span(report.total.oldest_s)}."
-    words += f" The longest waits seen are in the band {old.label}."
-    return document("ages", "Age of what waits", words, frame.picture_height, body)
-
-
-def _heat_row(frame: PlotArea, times_ms: Sequence[int], counts: Sequence[int], y: float, maximum: int) -> Iterator[str]:
-    for index, count in enumerate(counts):
-        if count:
-            left, right = frame.x(times_ms[max(0, index - 1)]), frame.x(times_ms[index])
-            wide = max(1, right - left) if index else 2
-            title = f"{count:,} targets"
-            yield rect("heat cell", left, y + 1, wide, _BAR - 2, opacity=_heat(count, maximum), title=title)
-
-
-def _heat(count: int, maximum: int) -> float:
-    return 0.12 + 0.88 * math.log1p(count) / math.log1p(maximum) if count else 0.0
-
-
-def _heat_legend(maximum: int) -> Iterator[str]:
-    steps = [max(1, round(maximum**part)) for part in (0.25, 0.5, 0.75, 1.0)]
-    x = float(ROW_LEFT)
-    for step in dict.fromkeys(steps):
-        yield rect("heat", x, 16, 16, 12, opacity=_heat(step, maximum))
-        yield text(x + 21, 26.5, short(step), "ink small")
-        x += 21 + 7 * len(short(step)) + 16
-    yield text(WIDTH - RIGHT, 26.5, "targets by how long they had waited", "soft small", "end")
-
-
-# ----------------------------------------------------------------- causes
-
-
-def causes(report: BacklogReport) -> str:
-    """Draw a bar for each tier and for the apps with the largest backlog: the causes as parts of the recent time."""
-    groups = [group for group in (*report.tiers, *report.apps) if group.backlog][:_MAX_BARS]
-    if not groups:
-        return ""
-    body = [part for row, group in enumerate(groups) for part in _cause_bar(group, TOP + _BAR * row)]
-    named = dict.fromkeys(cause for group in groups for cause, part in group.held_back.items() if part >= 0.005)
-    body += legend([(cause, CAUSE_COLOURS[cause]) for cause in named], "part of the recent time")
-    summary = "; ".join(f"{group.name}: {_parts(group)}" for group in groups)
-    height = TOP + _BAR * len(groups) + 12
-    return document("causes", "What holds it back", f"By tier and app. {summary}.", height, body)
-
-
-def _cause_bar(group: BacklogGroup, y: float) -> Iterator[str]:
-    yield row_name(y + _BAR / 2, group.name)
-    x, room = float(ROW_LEFT), WIDTH - ROW_LEFT - RIGHT
-    for cause, part in group.held_back.items():
-        title = f"{group.name}: {cause} {part:.0%}"
-        yield rect(f"c{CAUSE_COLOURS[cause]}", x, y + 3, room * part, _BAR - 6, title=title)
-        x += room * part
-
-
-def _parts(group: BacklogGroup) -> str:
-    return ", ".join(f"{cause} {part:.0%}" for cause, part in group.held_back.items() if part >= 0.005)
+def _done(task: TaskWaits) -> str:
+    if task.ended_ms is not None:
+        return f"{clock(task.ended_ms)}<small>took {span((task.ended_ms - task.begun_ms) / 1000)}</small>"
+    if task.held_by or not task.backlog:
+        return task.held_by.replace("_", " ") or NOTHING
+    return "never" if task.done_s is None else f"in {span(task.done_s)}"

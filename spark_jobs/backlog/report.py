@@ -4,7 +4,7 @@ import msgspec
 
 from dispatcher.model.tier import SHARED_BY
 
-FORMAT = 1
+FORMAT = 2
 AGE_BANDS_S = (10, 60, 300, 900, 3_600, 14_400, 86_400)
 """The upper bounds of all age bands but the last."""
 
@@ -23,40 +23,33 @@ class Waits(msgspec.Struct, frozen=True):
     """The part that was invalid or failed."""
 
 
-class Backlog(msgspec.Struct, frozen=True, kw_only=True):
-    """The backlog of something, and what becomes of it."""
+class BacklogGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """The backlog of a tier, app or channel, or all of it, and what becomes of it."""
 
+    dimension: str
+    name: str
+    tasks: int
+    """The number of tasks with a backlog."""
     backlog: int
+    held: int
+    """The part of the backlog that may not be sent now."""
     arrival_rate: float
     """Targets published recently."""
     service_rate: float
     """Targets recently sent, invalid or failed."""
     oldest_s: float | None
     """How long its oldest target has waited."""
-    drain_s: float | None
-    """The backlog divided by the service rate; None if nothing is sent."""
     done_s: float | None
     """The time until the last target that may be sent now is sent, forecast for the present total rate."""
     done_at_capacity_s: float | None
     """The same, forecast for the capacity asked for."""
     held_back: dict[str, float]
-    """Parts of the recent time by the reason that held it back (spark_jobs.backlog.causes)."""
+    """Parts of the waiting in the last time span of `ReportSeries.waiting`, by cause (spark_jobs.backlog.causes)."""
     waits: Waits | None = None
 
 
-class BacklogGroup(Backlog, frozen=True, kw_only=True):
-    """The backlog of a tier, app or channel, or all of it."""
-
-    dimension: str
-    name: str
-    tasks: int
-    """The number of tasks with a backlog."""
-    held: int
-    """The part of the backlog that may not be sent now."""
-
-
-class TaskBacklog(Backlog, frozen=True, kw_only=True):
-    """The backlog of one task."""
+class TaskWaits(msgspec.Struct, frozen=True, kw_only=True):
+    """A task that waited in the period, whether it has ended or not."""
 
     task: str
     app: str
@@ -64,17 +57,21 @@ class TaskBacklog(Backlog, frozen=True, kw_only=True):
     channel: str
     state: str
     held_by: str
-    weight: float
-    cap: int
-    in_flight: int | None
-    retrying: int
-    """Envelopes with targets that will be tried again."""
-    why: dict[str, int]
-    """Milliseconds by cause, as the ledger counts them."""
-    consumers: int | None
-    """Consumers attached to its lane, by its broker's last answer; None if it did not answer."""
-    entries: int | None
-    """Entries in its lane."""
+    targets: int
+    """The number published."""
+    backlog: int
+    service_rate: float
+    begun_ms: int
+    """When it was created, or its start time if that is later."""
+    ended_ms: int | None
+    """None while it is live."""
+    target_hours: float
+    """How much it waited: a million targets for an hour, or one for a million hours."""
+    held_back: dict[str, float]
+    """Parts of target_hours by cause."""
+    done_s: float | None
+    done_at_capacity_s: float | None
+    waits: Waits | None = None
 
 
 class AgeBand(msgspec.Struct, frozen=True):
@@ -93,45 +90,6 @@ class AgeBand(msgspec.Struct, frozen=True):
         return f"up to {span(self.until_s)}" if not self.from_s else f"{span(self.from_s)} to {span(self.until_s)}"
 
 
-class Growth(msgspec.Struct, frozen=True):
-    """A task or group that grew, by how much, and since when it has not been this small."""
-
-    dimension: str
-    name: str
-    backlog: int
-    grew: int
-    since_ms: int
-
-
-class Skew(msgspec.Struct, frozen=True, kw_only=True):
-    """A lane with one partition that holds far more entries than the others."""
-
-    lane: str
-    partitions: int
-    entries: int
-    partition: int
-    most: int
-    times: float
-    """The partition's backlog divided by that of the mean partition."""
-    consumers: int
-    """The smallest number of consumers of any partition."""
-
-
-class Share(msgspec.Struct, frozen=True, kw_only=True):
-    """A tier's recent share in a pool."""
-
-    pool: str
-    tier: str
-    cap: int
-    backlog: int
-    wanted: float
-    """The share by its weight among the tiers with a backlog."""
-    got: float
-    """Its share of all targets done."""
-    done: int
-    """The number of its targets done."""
-
-
 class MissingSnapshots(msgspec.Struct, frozen=True):
     """A time span without snapshots, about which nothing is known."""
 
@@ -144,8 +102,8 @@ class ReportSeries(msgspec.Struct, frozen=True, kw_only=True):
 
     times_ms: list[int] = []
     """The times of the snapshots."""
-    backlog: dict[str, dict[str, list[int]]] = {}
-    """Backlogs by dimension and name."""
+    backlog: dict[str, list[int]] = {}
+    """Backlogs by tier."""
     wanted: dict[str, list[float | None]] = {}
     """Shares wanted, by tier, in the time span before each time; None where not known."""
     got: dict[str, list[float | None]] = {}
@@ -154,14 +112,14 @@ class ReportSeries(msgspec.Struct, frozen=True, kw_only=True):
     """Targets/s sent in the same time spans."""
     arrival: list[float | None] = []
     """Targets/s arrived in the same time spans."""
-    heat_ms: list[int] = []
-    """The times of the heat map: some of times_ms."""
-    heat: list[list[int]] = []
-    """Targets by age band at each of these times."""
-    wait_ms: list[int] = []
-    """The starts of the time spans of waits_p95_s."""
+    step_ms: int = 0
+    """The length of the time spans below."""
+    spans_ms: list[int] = []
+    """Their starts: round times, such as full hours."""
+    waiting: dict[str, dict[str, list[float]]] = {}
+    """The mean number of waiting targets in each time span, by app and cause, without those scheduled for later."""
     waits_p95_s: dict[str, list[float | None]] = {}
-    """The wait that 95 % did not exceed in each time span, by app."""
+    """The wait that 95 % of the targets done in each time span did not exceed, by app."""
 
 
 class ServiceStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -194,11 +152,9 @@ class BacklogReport(msgspec.Struct, frozen=True, kw_only=True):
     tiers: list[BacklogGroup]
     apps: list[BacklogGroup]
     channels: list[BacklogGroup]
-    tasks: list[TaskBacklog]
+    tasks: list[TaskWaits]
+    """Those that waited most."""
     ages: list[AgeBand]
-    grew: list[Growth]
-    shares: list[Share]
-    skewed: list[Skew]
     gaps: list[MissingSnapshots]
     series: ReportSeries
     scheduled: int = 0
@@ -224,11 +180,11 @@ def age_bands(targets: dict[int, int], rate: float) -> list[AgeBand]:
 
 
 def span(seconds: float | None) -> str:
-    """Format a time span: 45 s, 12 min, 3.5 h, 2.1 d."""
+    """Format a time span: 20 ms, 45 s, 12 min, 3.5 h, 2.1 d."""
     if seconds is None:
         return "never"
-    if 0 < seconds < 0.05:
-        return "< 0.1 s"
+    if 0 < seconds < 1:
+        return f"{max(1, seconds * 1000):.0f} ms"
     for limit, size, unit in ((60, 1, "s"), (3_600, 60, "min"), (129_600, 3_600, "h")):
         if seconds < limit:
             number = seconds / size

@@ -1,28 +1,54 @@
 """The report's values over time, made from the collected facts."""
 
 from collections import defaultdict
+from collections.abc import Iterator
 from itertools import pairwise
+from typing import NamedTuple
 
 from dispatcher.model.pools import TOTAL
 from dispatcher.model.tier import TIERS
-from spark_jobs.backlog.facts import Facts, Fields
-from spark_jobs.backlog.journal import JournalFacts, quantile_s
-from spark_jobs.backlog.report import AGE_BANDS_S, Growth, MissingSnapshots, ReportSeries
-from spark_jobs.backlog.snapshots import DIMENSIONS
+from spark_jobs.backlog.causes import HELD, grouped
+from spark_jobs.backlog.facts import HOUR_MS, Facts, Fields
+from spark_jobs.backlog.journal import quantile_s
+from spark_jobs.backlog.report import MissingSnapshots, ReportSeries
 
 GAP_TIMES = 2.5
 """Two snapshots have a gap between them if they are this many times as far apart as they should be."""
+MAX_APPS = 8
+"""The number of apps shown over time."""
 _TIERS = [str(tier) for tier in TIERS]
-Backlogs = dict[str, dict[str, list[int]]]
 
 
-def series_of(facts: Facts) -> ReportSeries:
+class Waited(NamedTuple):
+    """Target-hours of a task that waited for one reason in one time span."""
+
+    row: Fields
+    """The task, its tier, app and channel."""
+    span: int
+    cause: str
+    target_hours: float
+
+
+def blamed(facts: Facts) -> Iterator[Waited]:
+    """Yield the target-hours of each task, time span and cause, in proportion to the time counted for each cause."""
+    spent: dict[tuple[str, int], dict[str, int]] = defaultdict(dict)
+    for row in facts.spent:
+        spent[row["task"], row["span"]][row["cause"]] = row["ms"]
+    for row in facts.waited:
+        parts = grouped(spent[row["task"], row["span"]], row["hours"] * HOUR_MS)
+        amounts = {cause: part * row["free"] for cause, part in parts.items()}
+        amounts[HELD] = amounts.get(HELD, 0.0) + row["kept"]
+        for cause, amount in amounts.items():
+            if amount:
+                yield Waited(row, row["span"], cause, amount)
+
+
+def series_of(facts: Facts, waited: list[Waited]) -> ReportSeries:
     """Return the series that pictures are drawn from."""
-    heat_ms = sorted({row["at_ms"] for row in facts.heat} | ({facts.times.last_ms} if facts.heat else set()))
     actual_shares, sent = _actual_shares(facts)
-    backlog = backlogs(facts)
-    totals = [sum(column) for column in zip(*backlog.get("tier", {}).values(), strict=True)]
-    wait_ms, waits = _waits(facts.journal)
+    backlog = _backlogs(facts)
+    totals = [sum(column) for column in zip(*backlog.values(), strict=True)]
+    spans = facts.spans
     return ReportSeries(
         times_ms=facts.times.grid,
         backlog=backlog,
@@ -30,34 +56,18 @@ def series_of(facts: Facts) -> ReportSeries:
         got=actual_shares,
         service=sent,
         arrival=_arrival(facts.times.grid, totals or [0] * len(facts.times.grid), sent),
-        heat_ms=heat_ms,
-        heat=[[heat_at(facts, at_ms).get(band, 0) for band in range(len(AGE_BANDS_S) + 1)] for at_ms in heat_ms],
-        wait_ms=wait_ms,
-        waits_p95_s=waits,
+        step_ms=spans.step_ms,
+        spans_ms=[spans.first_ms + index * spans.step_ms for index in range(len(spans.hours))],
+        waiting=_waiting(facts, waited),
+        waits_p95_s=_waits(facts),
     )
 
 
-def backlogs(facts: Facts) -> Backlogs:
-    """Return backlogs by dimension and name, at each time of the grid; 0 where a name is missing."""
-    index_of = {at_ms: number for number, at_ms in enumerate(facts.times.grid)}
-    backlog_by_name: Backlogs = {dimension: {} for dimension in DIMENSIONS}
-    for row in facts.over_time:
-        levels = backlog_by_name[row["dimension"]].setdefault(row["name"], [0] * len(index_of))
-        levels[index_of[row["at_ms"]]] = row["backlog"]
-    of_tiers = backlog_by_name["tier"]
-    backlog_by_name["tier"] = {tier: of_tiers[tier] for tier in _TIERS if tier in of_tiers}
-    return backlog_by_name
-
-
-def grown_of(facts: Facts) -> list[Growth]:
-    """Return how much tiers, apps and channels grew, and since when they have not been this small."""
-    grown = []
-    for dimension, names in backlogs(facts).items():
-        for name, levels in names.items():
-            smallest = min(levels)
-            since = len(levels) - 1 - levels[::-1].index(smallest)
-            grown.append(Growth(dimension, name, levels[-1], levels[-1] - smallest, facts.times.grid[since]))
-    return grown
+def _backlogs(facts: Facts) -> dict[str, list[int]]:
+    """Return backlogs by tier, at each time of the grid; 0 where a tier is missing."""
+    levels = {(row["tier"], row["at_ms"]): row["backlog"] for row in facts.tiers}
+    known = {tier for tier, _ in levels}
+    return {tier: [levels.get((tier, at), 0) for at in facts.times.grid] for tier in _TIERS if tier in known}
 
 
 def gaps_of(facts: Facts) -> list[MissingSnapshots]:
@@ -67,9 +77,14 @@ def gaps_of(facts: Facts) -> list[MissingSnapshots]:
     return [MissingSnapshots(first, then) for first, then in pairs if then - first > GAP_TIMES * every_ms]
 
 
-def heat_at(facts: Facts, at_ms: int) -> dict[int, int]:
-    """Return the number of waiting targets by age band, at the time of one snapshot."""
-    return {row["band"]: row["targets"] for row in facts.heat if row["at_ms"] == at_ms}
+def _waiting(facts: Facts, waited: list[Waited]) -> dict[str, dict[str, list[float]]]:
+    """Return the mean number of waiting targets by app, cause and time span, for the apps that waited most."""
+    hours = facts.spans.hours
+    means: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(lambda: [0.0] * len(hours)))
+    for each in waited:
+        means[each.row["app"]][each.cause][each.span] += each.target_hours / hours[each.span]
+    totals = {app: sum(map(sum, causes.values())) for app, causes in means.items()}
+    return {app: means[app] for app in sorted(means, key=lambda app: (-totals[app], app))[:MAX_APPS]}
 
 
 Line = list[float | None]
@@ -107,16 +122,10 @@ def _arrival(times_ms: list[int], backlog: list[int], service: Line) -> Line:
     return arrivals
 
 
-def _waits(journal: JournalFacts | None) -> tuple[list[int], dict[str, Line]]:
-    """Return the start times of time spans, and by app the wait that 95 % of the targets done in each had at most."""
-    if journal is None or not journal.by_time:
-        return [], {}
-    buckets: dict[tuple[str, int], dict[int, int]] = defaultdict(lambda: defaultdict(int))
-    done: dict[str, int] = defaultdict(int)
-    for row in journal.by_time:
-        buckets[row["app"], row["bin"]][row["bucket"]] += row["done"]
-        done[row["app"]] += row["done"]
-    bins = range(max(row["bin"] for row in journal.by_time) + 1)
-    apps = sorted(done, key=lambda app: (-done[app], app))
-    waits = {app: [quantile_s(buckets.get((app, bin_index), {}), 0.95) for bin_index in bins] for app in apps}
-    return [journal.asked.first_ms + bin_index * journal.asked.step_ms for bin_index in bins], waits
+def _waits(facts: Facts) -> dict[str, Line]:
+    """Return by app the wait that 95 % of the targets done in each time span had at most."""
+    buckets: dict[str, dict[int, dict[int, int]]] = defaultdict(lambda: defaultdict(dict))
+    for row in facts.journal.by_time if facts.journal else ():
+        buckets[row["app"]][row["bin"]][row["bucket"]] = row["done"]
+    spans = range(len(facts.spans.hours))
+    return {app: [quantile_s(bins.get(index, {}), 0.95) for index in spans] for app, bins in sorted(buckets.items())}

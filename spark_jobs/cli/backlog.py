@@ -32,9 +32,9 @@ def backlog() -> None:
 @tables_option
 @report_option("Output format; html is a single page with charts; redirect it to a file.")
 def report() -> None:
-    """Report backlog, rates, age and time to drain by tier, app, channel and task, and what holds each of these back.
+    """Report who waited, when and why, by app and task, and when the backlog will be gone.
 
-    The age is that of the oldest waiting target. Runs a Spark job over the snapshots of `fairlane backlog snapshot`
+    Tasks that have ended are in it. Runs a Spark job over the snapshots of `fairlane backlog snapshot`
     and, if there is one, the outcome journal.
     """
 

@@ -21,9 +21,7 @@ from spark_jobs.backlog.report import BacklogReport
 from spark_jobs.backlog.snapshots import snapshot_days
 from spark_jobs.cli.handlers.spark_session import running
 
-_OMITTED_FIRST = (
-    *("not sent", "retried", "p95", "wait p50", "workers", "held back by", "done at capacity", "arrive/s", "drain"),
-)
+_OMITTED_FIRST = (*("not sent", "retried", "p95", "wait p50", "held back by", "done at capacity", "arrive/s", "from"),)
 """Columns of the report that are omitted first if there is no room."""
 
 

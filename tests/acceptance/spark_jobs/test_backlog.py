@@ -79,7 +79,7 @@ def test_the_page_is_one_file(alone: CommandLine) -> None:
     result = run(alone, "backlog", "report", "--tables", "tables", "--since", since(), "-o", "html")
     assert result.code == 0, result
     assert result.out.startswith("<!doctype html>")
-    assert "600 targets of 1 task" in result.out
+    assert "600 targets of 1 task waited" in result.out
 
 
 @pytest.mark.timeout(SPARK_S + 60)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.unit.spark_jobs.backlog_rows import lane, ms, snapshot, task, write
+from tests.unit.spark_jobs.backlog_rows import ms, snapshot, task, write
 
 pytest.importorskip("pyarrow")
 
@@ -87,49 +87,52 @@ def test_a_task_changed_by_what_came_and_what_was_worked_off_between_two_snapsho
     spark: "SparkSession", stored: Stored
 ) -> None:
     found = stored(
-        snapshot(0, task("old", 100, 40, causes={"cap_total": 5_000})),
-        snapshot(10, ended=[task("gone", 30, 30, created_ms=ms(2))]),
-        snapshot(
-            20,
-            task("old", 120, 70, expired=10, causes={"cap_total": 9_000, "no_worker": 1_000}),
-            task("new", 50, 5, created_ms=ms(15)),
-        ),
+        snapshot(0, task("old", 100, 40)),
+        snapshot(5, ended=[task("before", 20, 20, created_ms=ms(1))]),
+        snapshot(10, task("old", 100, 50)),
+        snapshot(15, ended=[task("gone", 30, 30, created_ms=ms(12))]),
+        snapshot(20, task("old", 120, 70, expired=10), task("new", 50, 5, created_ms=ms(15))),
     )
-    both = found.tasks(spark, at(0, 20)).unionByName(found.tasks(spark, at(10, 20), column="ended"))
-    changes = facts.changes_of(both, ms(0), ms(20))
-    assert rows(changes, "task", "arrived", "done", "pending", "live") == [
+    marks = found.tasks(spark, at(0, 10, 20)).unionByName(found.tasks(spark, found.times, column="ended"))
+    assert rows(facts.changes_of(marks, ms(10), ms(20)), "task", "arrived", "done", "backlog", "live") == [
+        ("before", 0, 0, 0, False),
         ("gone", 30, 30, 0, False),
         ("new", 50, 5, 45, True),
-        ("old", 20, 30, 40, True),
+        ("old", 20, 20, 40, True),
     ]
-    spent = {row["task"]: row["spent"] for row in changes.collect()}
-    assert spent == {"gone": {}, "new": {}, "old": {"cap_total": 4_000, "no_worker": 1_000}}
 
 
-def test_backlog_over_time_by_tier_app_and_channel(read: Read) -> None:
-    tasks = read(
-        snapshot(0, task("a", 100, 40), task("b", 10, 0, app="news")),
-        snapshot(10, task("b", 10, 4, app="news", tier="low")),
+def test_time_spans_begin_at_round_times() -> None:
+    spans = facts.spans_of(at(-600, 0, 86_400 - 1_200))
+    assert (spans.first_ms, spans.step_ms, len(spans.hours)) == (ms(-3_600), 3_600_000, 25)
+    assert [round(hours, 3) for hours in (*spans.hours[:2], spans.hours[-1])] == [0.0, 0.167, 23.667]
+    assert facts.spans_of(at(0)) == facts.Spans(ms(0), 1_000, [0.0])
+
+
+def test_a_task_waits_from_one_snapshot_to_the_next(spark: "SparkSession", stored: Stored) -> None:
+    """A paused one is kept waiting; one that is scheduled for later does not wait."""
+    found = stored(
+        snapshot(0, task("a", 100, 0)),
+        snapshot(1_800, task("a", 100, 40), task("s", 9, 0, held="scheduled")),
+        snapshot(3_600, task("a", 100, 80, held="paused")),
     )
-    assert rows(facts.by_dimension(tasks), "dimension", "name", "at_ms", "backlog") == [
-        ("app", "news", ms(0), 10), ("app", "news", ms(10), 6), ("app", "shop", ms(0), 60),
-        ("channel", "push", ms(0), 70), ("channel", "push", ms(10), 6),
-        ("tier", "high", ms(0), 70), ("tier", "low", ms(10), 6),
+    spans = facts.Spans(ms(0), 3_600_000, [])
+    states = found.tasks(spark, found.times, (*TIMELINE_FIELDS, "held"))
+    waited = facts.waited_in(spark, states, found.times, spans)
+    assert rows(waited, "task", "span", "free", "kept", "hours") == [("a", 0, 30.0, 0.0, 0.5), ("a", 1, 0.0, 10.0, 0.0)]
+
+
+def test_causes_are_counted_from_the_first_snapshot_to_the_end_of_a_task(spark: "SparkSession", stored: Stored) -> None:
+    found = stored(
+        snapshot(0, task("old", 100, 40, causes={"cap_total": 5_000})),
+        snapshot(10, ended=[task("gone", 30, 30, causes={"provider": 3_000})]),
+        snapshot(20, task("old", 120, 70, causes={"cap_total": 9_000, "no_worker": 1_000})),
+    )
+    marks = found.tasks(spark, at(0, 20)).unionByName(found.tasks(spark, found.times, column="ended"))
+    counted = facts.spent_in(marks, ms(0), facts.Spans(ms(0), 15_000, []))
+    assert rows(counted, "task", "span", "cause", "ms") == [
+        ("gone", 0, "provider", 3_000), ("old", 1, "cap_total", 4_000), ("old", 1, "no_worker", 1_000),
     ]  # fmt: skip
-
-
-def test_what_grew_of_a_task_and_since_when(read: Read) -> None:
-    old = {"created_ms": ms(-100)}
-    tasks = read(
-        snapshot(0, task("old", 100, 0, **old), task("done", 10, 0)),
-        snapshot(10, task("old", 100, 80, **old)),
-        snapshot(20, task("old", 130, 110, **old)),
-        snapshot(30, task("old", 200, 120, **old), task("new", 50, 10, created_ms=ms(25))),
-    )
-    assert rows(facts.growth(tasks, ms(0), ms(30)), "task", "grew", "since_ms") == [
-        ("new", 40, ms(25)),
-        ("old", 60, ms(20)),  # 20 waited at 10 s and at 20 s: it grew since the later
-    ]
 
 
 def test_targets_that_wait_are_the_last_that_were_published(read: Read) -> None:
@@ -148,29 +151,10 @@ def test_targets_that_wait_are_the_last_that_were_published(read: Read) -> None:
         (ms(10), 40, 15.0),
         (ms(30), 30, 20.0),
     ]
-    bands = facts.banded(waiting)
-    assert rows(facts.oldest(bands, ms(30)), "task", "oldest_s") == [("a", 20.0)]
-    assert rows(facts.heat(bands), "at_ms", "band", "targets") == [
-        (ms(0), 0, 100),
-        (ms(10), 0, 40),
-        (ms(10), 1, 40),
-        (ms(30), 1, 30),
-    ]
+    bands = facts.banded(waiting.where(f"at_ms = {ms(30)}"))
+    assert rows(bands, "task", "band", "targets", "oldest_s") == [("a", 1, 30, 20.0)]
 
 
 def test_what_is_scheduled_waits_from_its_start_on(read: Read) -> None:
     tasks = read(snapshot(0, task("a", 10, 0, start_ms=ms(20))), snapshot(30, task("a", 10, 0, start_ms=ms(20))))
     assert rows(facts.waiting(facts.cohorts(tasks), tasks), "at_ms", "age_s") == [(ms(30), 10.0)]
-
-
-def test_a_lane_is_skewed_if_one_partition_holds_far_more_than_its_part(spark: "SparkSession", stored: Stored) -> None:
-    even, skewed = ([10, 200, 210, 220], [10, 20, 30, 600])
-    lanes = [lane("even", count, place) for place, count in enumerate(even)]
-    lanes += [lane("skewed", count, place, consumers=place) for place, count in enumerate(skewed)]
-    lanes += [lane("small", count, place) for place, count in enumerate([0, 0, 90])] + [lane("plain", 5_000)]
-    found = stored(snapshot(0, lanes=lanes))
-    reported = facts.skewed(found.lanes(spark, ms(0)), times=2.0, min_entries=100)
-    name = "persistent://fairlane/tasks-00/skewed"
-    assert rows(reported, "lane", "partitions", "entries", "most", "partition", "times", "consumers") == [
-        (name, 4, 660, 600, 3, 600 * 4 / 660, 0)
-    ]

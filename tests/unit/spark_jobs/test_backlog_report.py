@@ -11,14 +11,12 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
-from fairlane.pages.picture import legend, short, time_ticks
-from spark_jobs.backlog import pictures as backlog_pictures
-from spark_jobs.backlog.causes import ADVICE, MEANINGS, grouped, mixed
-from spark_jobs.backlog.facts import Facts, ReportOptions
+from fairlane.pages.picture import short, time_ticks
+from spark_jobs.backlog.causes import ADVICE, MEANINGS, fractions, grouped
+from spark_jobs.backlog.facts import Facts, ReportOptions, Spans
 from spark_jobs.backlog.job import report_of
 from spark_jobs.backlog.journal import JournalFacts, JournalQuery
-from spark_jobs.backlog.page import page, period, sections, sentences
-from spark_jobs.backlog.pictures import CAUSE_COLOURS
+from spark_jobs.backlog.page import AGE, NOW, page, period, sections, sentences
 from spark_jobs.backlog.report import BacklogReport, age_bands, span
 from spark_jobs.backlog.snapshots import Times
 from tests.unit.spark_jobs.backlog_rows import START_MS, ms, tiers
@@ -33,12 +31,21 @@ def group(tier: str, app: str, channel: str, **counts: int) -> dict[str, Any]:
 
 def live(name: str, tier: str, pending: int, **fields: Any) -> dict[str, Any]:
     given: dict[str, Any] = {
-        "task": name, "tier": tier, "app": "shop", "channel": "push", "state": "running", "held_by": "", "weight": 1.0,
-        "cap": 0, "created_ms": ms(-60), "start_ms": 0, "backlog": pending, "in_flight": 0, "retrying": 0,
-        "arrived": 0, "done": 0, "spent": {}, "oldest_s": 30.0, "grew": pending, "since_ms": ms(0), "consumers": 2,
-        "entries": 5, "lane": name, "published": pending, "live": True,
+        "task": name, "tier": tier, "app": "shop", "channel": "push", "state": "running", "held": "", "weight": 1.0,
+        "cap": 0, "created_ms": ms(-60), "start_ms": 0, "finished_ms": 0, "at_ms": ms(20), "backlog": pending,
+        "arrived": 0, "done": 0, "oldest_s": 30.0, "published": pending, "live": True,
     }  # fmt: skip
     return given | fields
+
+
+def waited(task: str, tier: str, free: float, kept: float = 0.0, app: str = "shop", span: int = 1) -> dict[str, Any]:
+    """Target-hours of a task in a time span of ten seconds."""
+    named = {"task": task, "tier": tier, "app": app, "channel": "mail" if app == "news" else "push"}
+    return {**named, "span": span, "free": free, "kept": kept, "hours": 10 / 3_600 if free else 0.0}
+
+
+def spent(task: str, cause: str, milliseconds: int, span: int = 1) -> dict[str, Any]:
+    return {"task": task, "span": span, "cause": cause, "ms": milliseconds}
 
 
 def service(seconds: float, high: int, low: int, **fields: Any) -> dict[str, Any]:
@@ -51,35 +58,39 @@ def service(seconds: float, high: int, low: int, **fields: Any) -> dict[str, Any
     return given | fields
 
 
-OVER_TIME: list[Mapping[str, Any]] = [
-    *(
-        {"dimension": dimension, "name": name, "at_ms": at_ms, "backlog": backlog}
-        for dimension, name, levels in [
-            ("tier", "high", (400, 900, 1_200)),
-            ("tier", "low", (1_000, 700, 900)),
-            ("app", "shop", (1_400, 1_300, 1_800)),
-            ("channel", "push", (1_400, 1_300, 1_800)),
-        ]
-        for at_ms, backlog in zip(GRID, levels, strict=True)
-    ),
-    {"dimension": "app", "name": "news", "at_ms": ms(20), "backlog": 300},
+TIERS: list[Mapping[str, Any]] = [
+    {"tier": tier, "at_ms": at_ms, "backlog": backlog}
+    for tier, levels in [("high", (400, 900, 1_200)), ("low", (1_000, 700, 900))]
+    for at_ms, backlog in zip(GRID, levels, strict=True)
 ]
 FACTS = Facts(
     times=Times(all=GRID, chosen=GRID, grid=GRID, heat=GRID, recent_ms=ms(0), last_ms=ms(20)),
+    spans=Spans(ms(0), 10_000, [10 / 3_600, 10 / 3_600]),
     service=[service(0, 0, 0), service(10, 600, 200), service(20, 1_200, 400)],
     groups=[
         group("high", "shop", "push", tasks=1, backlog=1_200, arrived=2_000, done=1_200),
         group("low", "shop", "push", tasks=1, backlog=600, arrived=0, done=400),
         group("low", "news", "mail", tasks=1, backlog=300, arrived=300),
     ],
-    live=[
-        live("h", "high", 1_200, done=1_200, arrived=2_000, spent={"cap_total": 15_000, "tier_share": 5_000}),
-        live("l", "low", 600, done=400, oldest_s=3_000.0, spent={"tier_share": 10_000, "cap:channel/push": 5_000}),
-        live("p", "low", 300, app="news", channel="mail", state="paused", held_by="paused", grew=0),
+    tasks=[
+        live("h", "high", 1_200, done=1_200, arrived=2_000),
+        live("l", "low", 600, done=400, oldest_s=3_000.0),
+        live("p", "low", 300, app="news", channel="mail", state="paused", held="paused"),
+        live("e", "low", 0, live=False, state="completed", finished_ms=ms(9), published=70),
     ],
-    over_time=OVER_TIME,
-    heat=[{"at_ms": ms(20), "band": 1, "targets": 1_500}, {"at_ms": ms(20), "band": 4, "targets": 600}],
-    skewed=[{"lane": "l", "partitions": 4, "entries": 100, "most": 70, "partition": 2, "times": 2.8, "consumers": 1}],
+    tiers=TIERS,
+    ages=[{"band": 1, "targets": 1_500}, {"band": 4, "targets": 600}],
+    waited=[
+        waited("h", "high", 3.0),
+        waited("l", "low", 2.0),
+        waited("p", "low", 0.0, 1.0, app="news"),
+        waited("e", "low", 9.0, span=0),
+    ],
+    spent=[
+        *(spent("h", cause, ms) for cause, ms in [("cap_total", 15_000), ("tier_share", 5_000)]),
+        *(spent("l", cause, ms) for cause, ms in [("tier_share", 5_000), ("cap:channel/push", 2_500)]),
+        spent("e", "no_worker", 10_000, span=0),
+    ],
     journal=JournalFacts(
         asked=JournalQuery(first_ms=ms(0), step_ms=10_000, tiers={}, tasks=["h"]),
         rows=200,
@@ -91,7 +102,7 @@ FACTS = Facts(
         tasks=[{"task": "h", "bucket": 0, "done": 100, "sent": 90, "lost": 10, "retried": 5}],
         by_time=[
             {"bin": 0, "app": "shop", "bucket": 4, "done": 10},
-            {"bin": 2, "app": "shop", "bucket": 8, "done": 10},
+            {"bin": 2, "app": "shop", "bucket": 8, "done": 10},  # after the last snapshot
         ],
     ),
 )
@@ -102,16 +113,15 @@ def made() -> BacklogReport:
     return report_of(FACTS, OPTIONS, ms(25))
 
 
-def test_rates_are_of_late_and_the_drain_is_backlog_by_rate(made: BacklogReport) -> None:
+def test_rates_are_those_of_the_recent_time(made: BacklogReport) -> None:
     total = made.total
     assert (total.backlog, total.tasks, total.held) == (2_100, 3, 300)
-    assert (total.arrival_rate, total.service_rate, total.drain_s) == (115.0, 80.0, 26.25)
+    assert (total.arrival_rate, total.service_rate) == (115.0, 80.0)
     assert made.growing
-    assert [(one.name, one.backlog, one.service_rate, one.drain_s) for one in made.tiers] == [
-        ("high", 1_200, 60.0, 20.0),
-        ("low", 900, 20.0, 45.0),
+    assert [(one.name, one.backlog, one.service_rate) for one in made.tiers] == [
+        ("high", 1_200, 60.0),
+        ("low", 900, 20.0),
     ]
-    assert [(one.name, one.drain_s) for one in made.apps] == [("shop", 22.5), ("news", None)]
 
 
 def test_the_end_is_foreseen_at_the_present_rate_and_at_a_capacity(made: BacklogReport) -> None:
@@ -127,9 +137,9 @@ def test_the_end_is_foreseen_at_the_present_rate_and_at_a_capacity(made: Backlog
     assert asked.service.asked_capacity == 900
 
 
-SCHEDULED = live("s", "low", 8, state="scheduled", held_by="scheduled", start_ms=ms(20 + 32 * 60), oldest_s=None)
+SCHEDULED = live("s", "low", 8, state="scheduled", held="scheduled", start_ms=ms(20 + 32 * 60), oldest_s=None)
 LATER = FACTS._replace(
-    live=[*FACTS.live, SCHEDULED], groups=[*FACTS.groups, group("low", "shop", "push", tasks=1, backlog=8)]
+    tasks=[*FACTS.tasks, SCHEDULED], groups=[*FACTS.groups, group("low", "shop", "push", tasks=1, backlog=8)]
 )
 
 
@@ -142,26 +152,25 @@ def test_the_headline_is_never_that_of_a_scheduled_task() -> None:
 
 def test_what_is_scheduled_is_not_waiting_and_is_not_sent_in_no_time() -> None:
     made = report_of(LATER, OPTIONS, ms(25))
-    rows = dict(sections(made))["By age"]
+    rows = dict(sections(made))[AGE]
     assert list(rows[-1].values()) == ["scheduled for later", "8", "-"]
     assert [band.backlog for band in made.ages if band.backlog] == [1_500, 600]
-    assert span(8 / 200) == "< 0.1 s"
 
 
 def test_nothing_is_foreseen_where_all_is_held() -> None:
-    held = FACTS._replace(live=[SCHEDULED], groups=[group("low", "shop", "push", tasks=1, backlog=8, done=400)])
+    held = FACTS._replace(tasks=[SCHEDULED], groups=[group("low", "shop", "push", tasks=1, backlog=8, done=400)])
     made = report_of(held, OPTIONS, ms(25))
     assert "None of it may be sent now." in list(sentences(made))
     assert "<dt>done at this rate in</dt><dd>-</dd>" in page(made)
-    assert {row["done in"] for title in ("Tiers", "Apps") for row in dict(sections(made))[title]} == {"-"}
+    assert {row["done in"] for row in dict(sections(made))[NOW]} == {"-"}
 
 
 def test_without_a_rate_nothing_is_promised() -> None:
     idle = FACTS._replace(
-        groups=[group("high", "shop", "push", tasks=1, backlog=1_200)], live=[live("h", "high", 1_200)]
+        groups=[group("high", "shop", "push", tasks=1, backlog=1_200)], tasks=[live("h", "high", 1_200)]
     )
     made = report_of(idle, OPTIONS, ms(25))
-    assert (made.total.drain_s, made.total.done_s) == (None, None)
+    assert made.total.done_s is None
     single = report_of(FACTS._replace(times=FACTS.times._replace(recent_ms=ms(20))), OPTIONS, ms(25))
     assert (single.recent_s, single.total.service_rate) == (0.0, 0.0)
 
@@ -169,7 +178,7 @@ def test_without_a_rate_nothing_is_promised() -> None:
 def test_without_any_capacity_no_end_is_shown_for_it() -> None:
     """It said `never` of everything."""
     unlimited = FACTS._replace(service=[{**one, "capacity": 0} for one in FACTS.service])
-    rows = [row for _, found in sections(report_of(unlimited, OPTIONS, ms(25)))[:4] for row in found]
+    rows = dict(sections(report_of(unlimited, OPTIONS, ms(25))))[NOW]
     assert {row["done at capacity"] for row in rows} == {"-"}
 
 
@@ -180,44 +189,40 @@ def test_ages_are_drained_the_oldest_first(made: BacklogReport) -> None:
     assert len(made.ages) == len(age_bands({}, 1.0)) == 8
 
 
-def test_what_holds_a_task_back_adds_up_to_the_time_of_late(made: BacklogReport) -> None:
-    held = {one.task: one.held_back for one in made.tasks}
-    assert held == {
+def test_waiting_is_blamed_in_proportion_to_the_time_counted_for_each_cause(made: BacklogReport) -> None:
+    """Time without a counted cause is unknown. A paused task is held, whatever was counted."""
+    assert {one.task: one.held_back for one in made.tasks} == {
         "h": {"share": 1.0},
         "l": {"share": 0.5, "cap": 0.25, "unknown": 0.25},
         "p": {"held": 1.0},
+        "e": {"no workers": 1.0},
     }
-    assert made.total.held_back == pytest.approx(
-        {"share": 1_500 / 2_100, "held": 300 / 2_100, "cap": 150 / 2_100, "unknown": 150 / 2_100}
-    )
+    assert made.total.held_back == pytest.approx({"share": 4 / 6, "held": 1 / 6, "cap": 0.5 / 6, "unknown": 0.5 / 6})
+
+
+def test_tasks_that_have_ended_are_among_those_that_waited_most(made: BacklogReport) -> None:
+    assert [(one.task, one.target_hours, one.ended_ms) for one in made.tasks] == [
+        ("e", 9.0, ms(9)), ("h", 3.0, None), ("l", 2.0, None), ("p", 1.0, None),
+    ]  # fmt: skip
+    assert (made.tasks[0].begun_ms, made.tasks[0].targets) == (ms(-60), 70)
+
+
+def test_waiting_of_an_app_is_the_mean_of_each_time_span(made: BacklogReport) -> None:
+    assert made.series.waiting.keys() == {"shop", "news"}
+    shop = {cause: [round(level) for level in levels] for cause, levels in made.series.waiting["shop"].items()}
+    assert shop == {"no workers": [3_240, 0], "share": [0, 1_440], "cap": [0, 180], "unknown": [0, 180]}
 
 
 def test_causes_that_were_counted_for_longer_than_the_time_are_cut_in_proportion() -> None:
-    assert grouped({"task_cap": 30_000, "retry_wait": 10_000}, held=False, window_ms=20_000) == {
-        "cap": 0.75,
-        "retries": 0.25,
-    }
-    assert grouped({"sending": 500, "no_worker": 0}, held=False, window_ms=1_000) == {"provider": 0.5, "unknown": 0.5}
-    assert mixed([]) == {}
-    assert MEANINGS.keys() == ADVICE.keys() == CAUSE_COLOURS.keys()
+    assert grouped({"task_cap": 30_000, "retry_wait": 10_000}, 20_000) == {"cap": 0.75, "retries": 0.25}
+    assert grouped({"sending": 500, "no_worker": 0}, 1_000) == {"provider": 0.5, "unknown": 0.5}
+    assert fractions({}) == {}
+    assert MEANINGS.keys() == ADVICE.keys()
 
 
-def test_what_grew_most_comes_first_and_since_it_last_was_so_small(made: BacklogReport) -> None:
-    grew = [(one.dimension, one.name, one.grew, one.since_ms) for one in made.grew]
-    assert grew[:3] == [("task", "h", 1_200, ms(0)), ("tier", "high", 800, ms(0)), ("task", "l", 600, ms(0))]
-    assert ("app", "news", 300, ms(10)) in grew
-    assert ("tier", "low", 200, ms(10)) in grew
-    assert all(one.name != "p" for one in made.grew)
-
-
-def test_shares_wanted_and_got_in_every_pool() -> None:
-    capped = service(20, 1_200, 400)
-    capped["tiers"] = [*capped["tiers"], *tiers({}, {"high": 5, "low": 5}, pool="channel/push", cap=50)]
-    made = report_of(FACTS._replace(service=[*FACTS.service[:2], capped]), OPTIONS, ms(25))
-    got = {(one.pool, one.tier): (round(one.wanted, 4), one.got, one.done) for one in made.shares}
-    assert got["total", "high"] == (0.8571, 0.75, 1_200)
-    assert got["channel/push", "low"] == (0.1429, 0.25, 400)
+def test_shares_wanted_and_got(made: BacklogReport) -> None:
     assert made.series.got["high"] == [None, 0.75, 0.75]
+    assert made.series.wanted["low"] == pytest.approx([1 / 7] * 3)
 
 
 def test_where_the_view_was_made_anew_nothing_is_known_of_rates() -> None:
@@ -248,13 +253,13 @@ def test_the_journal_tells_waits_retries_and_losses(made: BacklogReport) -> None
     high = made.tiers[0].waits
     assert high is not None
     assert (high.done, high.lost) == (100, 0.1)
-    assert made.series.waits_p95_s["shop"] == [pytest.approx(0.00138, abs=1e-5), None, pytest.approx(0.00376, abs=1e-5)]
+    assert made.series.waits_p95_s["shop"] == [pytest.approx(0.00138, abs=1e-5), None]
     assert report_of(FACTS._replace(journal=None), OPTIONS, ms(25)).total.waits is None
 
 
 def test_it_is_said_in_sentences_and_tables(made: BacklogReport) -> None:
     message = " ".join(sentences(made))
-    assert "2,100 targets of 3 tasks, 300 of them paused, scheduled or held" in message
+    assert "2,100 targets of 3 tasks waited at 2026-03-04 12:00 UTC, 300 of them paused, scheduled or held" in message
     assert "115 targets/s arrived and 80 were sent (the capacity is 100), by 2 workers" in message
     assert (
         "At the present rate it is sent in 22 s, at 100 targets/s in 18 s, if nothing more comes. More targets arrive"
@@ -262,22 +267,23 @@ def test_it_is_said_in_sentences_and_tables(made: BacklogReport) -> None:
     )
     assert "What holds it back most: share" in message
     tables = dict(sections(made))
-    assert [row["task"] for row in tables["Tasks with the largest backlog"]] == ["h", "l", "p"]
-    assert [row["held back by"] for row in tables["Apps"]] == ["share 83%, cap 8%", "held 100%"]
-    assert tables["Skewed partitions"][0]["times the mean"] == "2.8"
+    assert [row["task"] for row in tables["Tasks that waited most"]] == ["e", "h", "l", "p"]
+    held_back = {row["what"]: row["held back by"] for row in tables[NOW]}
+    assert (held_back["app shop"], held_back["app news"]) == ("share 80%, cap 10%", "held 100%")
 
 
 def test_without_a_backlog_it_says_so() -> None:
-    empty = FACTS._replace(groups=[], live=[], over_time=[], heat=[], skewed=[], journal=None)
+    empty = FACTS._replace(groups=[], tasks=[], tiers=[], ages=[], waited=[], spent=[], journal=None)
     made = report_of(empty, OPTIONS, ms(25))
-    assert next(sentences(made)).endswith("0 targets of 0 tasks.")
-    assert "<h2>Backlog over time</h2>" in page(made)
+    assert next(sentences(made)).startswith("0 targets of 0 tasks waited")
+    assert "<h2>How much waited?</h2>" in page(made)
     assert msgspec.json.decode(msgspec.json.encode(made), type=BacklogReport) == made
 
 
 @pytest.mark.parametrize(
     ("seconds", "message"),
-    [(0, "0 s"), (1.25, "1.2 s"), (45, "45 s"), (60, "1 min"), (3_599, "60 min"), (3_600, "1 h"), (None, "never"),
+    [(0, "0 s"), (0.0001, "1 ms"), (0.25, "250 ms"), (1.25, "1.2 s"),
+     (45, "45 s"), (60, "1 min"), (3_599, "60 min"), (3_600, "1 h"), (None, "never"),
      (86_400 * 2.5, "2.5 d")],
 )  # fmt: skip
 def test_spans_in_words(seconds: float | None, message: str) -> None:
@@ -300,41 +306,16 @@ def test_a_period_is_never_from_a_minute_to_the_same_minute(seconds: float, mess
 # ----------------------------------------------------------------- the page
 
 
-def test_what_is_held_and_what_is_unknown_have_colours_and_names_of_their_own(made: BacklogReport) -> None:
-    assert len(set(CAUSE_COLOURS.values())) == len(CAUSE_COLOURS)
-    picture = backlog_pictures.causes(made)
-    names = re.findall(r'<rect class="(c\d)"[^>]*rx="2"/>\n<text[^>]*>([^<]+)<', picture)
-    assert dict(map(reversed, names)) == {
-        cause: f"c{CAUSE_COLOURS[cause]}" for cause in ("share", "cap", "unknown", "held")
-    }
+def test_each_picture_answers_the_question_above_it(made: BacklogReport) -> None:
+    questions = re.findall("<h2>(.*?)</h2>", page(made))
+    assert len(questions) <= 10
+    assert all(question.endswith("?") for question in questions)
 
 
-def test_the_legend_has_room_for_every_cause() -> None:
-    names = [(cause, colour) for cause, colour in CAUSE_COLOURS.items()]
-    shown = "".join(legend(names, "part of the recent time"))
-    assert not [cause for cause in CAUSE_COLOURS if f">{cause}<" not in shown]
-
-
-def test_tables_fit_a_screen_and_no_name_is_broken(made: BacklogReport) -> None:
-    """By characters: 7.3 px each at the size of tables, and 12 px between columns, in 1,280 px."""
-    for title, rows in sections(made):
-        columns = [max(len(name), *(len(row[name]) for row in rows)) for name in rows[0]] if rows else []
-        assert sum(min(wide, 60) * 7.3 + 12 for wide in columns) < 1_240, title
-    shown = page(made)
-    assert "<td>shop</td>" in shown
-    assert "overflow-wrap" not in shown.replace("td.long{white-space:normal;overflow-wrap:anywhere;min-width:26ch}", "")
-    assert "white-space:nowrap" in shown
-
-
-def test_the_page_needs_nothing_else_and_tells_what_its_pictures_show(made: BacklogReport) -> None:
+def test_the_page_needs_nothing_else(made: BacklogReport) -> None:
     text = page(made)
     assert text.startswith("<!doctype html>")
-    without_names = text.replace('xmlns="http://www.w3.org/2000/svg"', "")
-    assert not [sign for sign in ("http", "<script", "<link", "@import", "url(", "src=") if sign in without_names]
-    assert text.count("<svg") == text.count("<desc") == 6
-    for reported in ("high 1,200, low 900", "The wait that 95 %", "high wanted 86%, got 75%", "each further attempt"):
-        assert reported in text
-    assert text.count('scope="col"') > 20
+    assert not [sign for sign in ("http", "<script", "<link", "@import", "url(", "src=") if sign in text]
 
 
 def test_pictures_are_well_formed_and_no_text_breaks_out() -> None:
@@ -342,12 +323,14 @@ def test_pictures_are_well_formed_and_no_text_breaks_out() -> None:
 
     evil = "</svg><script>&"
     facts = FACTS._replace(
-        groups=[{**one, "app": evil} for one in FACTS.groups], live=[{**one, "app": evil} for one in FACTS.live]
+        groups=[{**one, "app": evil} for one in FACTS.groups],
+        tasks=[{**one, "app": evil, "task": evil} for one in FACTS.tasks],
+        waited=[{**one, "app": evil, "task": evil} for one in FACTS.waited],
     )
-    made = report_of(facts, OPTIONS, ms(25))
-    for draw in ("backlog", "rates", "causes", "shares", "waits", "ages"):
-        ElementTree.fromstring(getattr(backlog_pictures, draw)(made))
-    assert "<script>" not in page(made)
+    text = page(report_of(facts, OPTIONS, ms(25)))
+    assert "<script>" not in text
+    for section in re.findall("<section>.*?</section>", text, re.DOTALL):
+        ElementTree.fromstring(section.replace("<br>", "<br/>"))
 
 
 def test_time_axes_have_round_times() -> None:

@@ -180,8 +180,8 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "doctor": ("level", "what", "fix"),
     "config show": ("name", "value", "source", "description"),
     "backlog report": (
-        *("task", "app", "tier", "channel", "backlog", "arrive/s", "sent/s", "oldest", "drain", "done in"),
-        *("done at capacity", "workers", "held back by", "wait p50", "p95", "retried", "not sent"),
+        *("task", "app", "tier", "channel", "targets", "backlog", "from", "until", "done in"),
+        *("held back by", "wait p50", "p95", "retried", "not sent"),
     ),
     "simulate": ("task", "tier", "targets", "sends", "arrived", "first sent", "ended"),
     "bench": ("figure", "median", "least", "most"),
