@@ -1,7 +1,7 @@
 """Bulk changes: find tasks by a filter, preview the change, and make it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 
 from backends.redis.registry.task_rows import TASK_VIEW
@@ -93,15 +93,15 @@ class BulkChanges:
         Raises InvalidInput, also for an empty filter; NotFound for an unknown id (NotReady while the view is being
         rebuilt); Unreachable. Tasks that are named by their ids alone are found without Redis, too.
         """
-        changes.controls()
+        controls = changes.controls()
         if tasks.names_all:
             raise InvalidInput("The filter is empty, so it would select all tasks.", "Give it ids, or an app.")
         try:
             accepting, refused = self._find(tasks, changes)
-            steps = [PlannedChange(task, changes.needed(task)) for task in accepting]
+            steps = [PlannedChange(task, tuple(one for one in controls if not one.is_set(task))) for task in accepting]
         except (NotReady, Unreachable) as error:
             accepting, refused = self._stored(tasks, changes, error)
-            steps = [PlannedChange(task, changes.controls()) for task in accepting]
+            steps = [PlannedChange(task, controls) for task in accepting]
         steps += [PlannedChange(task, ()) for task in refused if changes.is_done(task)]
         refused = [task for task in refused if not changes.is_done(task)]
         why = {task.id: f"Task {task.id} is {task.state} and accepts no more changes." for task in refused}
@@ -136,7 +136,8 @@ class BulkChanges:
         ids = list(dict.fromkeys(filter_.ids))
         views = self._tasks.named(ids, TASK_VIEW)
         views += [self._known.task(task) for task in sorted(set(filter_.ids) - {view.id for view in views})]
-        return _divided([view for view in views if filter_.takes(view)], changes)
+        others = replace(filter_, ids=())  # each view would look through all ids
+        return _divided([view for view in views if others.takes(view)], changes)
 
     def _stored(
         self, filter_: TaskFilter, changes: Changes, error: FairlaneError

@@ -101,10 +101,6 @@ class Changes:
         """Return the new values by name, as they are stored. Raise InvalidInput if nothing changes."""
         return {control.name: control.text for control in self.controls()}
 
-    def needed(self, task: TaskView) -> tuple[Control, ...]:
-        """Return the controls whose values differ from the requested ones."""
-        return tuple(control for control in self.controls() if not control.is_set(task))
-
     def _given(self) -> tuple[Control, ...]:
         given = {
             "weight": self.weight,

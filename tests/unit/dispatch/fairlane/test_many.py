@@ -34,7 +34,9 @@ class Client:
     def plan_many(self, wanted: TaskFilter, changes: Changes) -> Plan:
         open_now = [task for task in self.tasks if not task.finished_ms]
         refused = {task.id: f"Task {task.id} has ended." for task in self.tasks if task.finished_ms}
-        return Plan(tuple(PlannedChange(task, changes.needed(task)) for task in open_now), refused)
+        controls = changes.controls()
+        steps = [PlannedChange(task, tuple(one for one in controls if not one.is_set(task))) for task in open_now]
+        return Plan(tuple(steps), refused)
 
     def set_many(self, plan: Plan, on_progress: Callable[[int, int], None]) -> BulkResult:
         ids = [step.task.id for step in plan.changing]
