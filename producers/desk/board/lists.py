@@ -196,9 +196,12 @@ class Lists:
             for name in missed if len(missed) == 1 else () if missed else COUNTED:
                 facets[name][given[name]] += count
         self.used.add("_troubled")
-        of_any_state = replace(selection, state=None)
+        of_any_state = replace(selection, state=None, trouble=None)
         for kind, tasks in self._troubled.items():
             facets["trouble"][kind] = len(of_any_state.among(tasks.values()))
+        if selection.trouble:
+            in_trouble = Lists(self._troubled.get(selection.trouble, {}).values()).facets(of_any_state)
+            return {**in_trouble, "state": dict(facets["state"]), "trouble": dict(facets["trouble"])}
         return {name: dict(count) for name, count in facets.items()}
 
     def size(self, app: str = "") -> int:

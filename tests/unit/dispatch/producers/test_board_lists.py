@@ -138,6 +138,9 @@ def test_stuck_tasks_are_counted_as_their_pages_show_them(
     expected = {task.id for task in tasks if naive(task, replace(selection, state=None))} & (idle - etas.keys())
     assert found == expected
     assert Lists(tasks, etas).facets(selection)["trouble"].get(STUCK, 0) == len(expected)
+    any_tier = replace(stuck, tier=None)
+    of_tiers = {task.tier for page in pages(Lists(tasks, etas), any_tier, Sort(), 3) for task in page}
+    assert Lists(tasks, etas).facets(stuck)["tier"].keys() == of_tiers
 
 
 @pytest.mark.parametrize("sort", SORT_TEXTS)

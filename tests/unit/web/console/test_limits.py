@@ -266,6 +266,10 @@ async def test_more_than_ten_tasks_are_typed(busy: DeskWorld) -> None:
         ("channel", {"channel": "log", "cap": ""}, "this is set already"),
         ("app", {"app": "shop"}, "this is set already"),
         ("app", {"app": "shop", "tasks": "2.5"}, "it must be a whole number"),
+        ("quota", {"quota": "<b>", "cap": "5"}, "group: is '<b>'"),
+        ("quota", {"quota": "project", "cap": "fast"}, "is 'fast'"),
+        ("quota", {"quota": "project", "cap": "5", "unit": "luck"}, "'luck'"),
+        ("quota", {"quota": "project", "joins": "true", "channel": "log", "app": ""}, "App is empty"),
     ],
 )
 async def test_wrong_input_says_why_and_keeps_what_was_typed(
