@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from dispatcher.analysis.failing import fails_by
 from dispatcher.analysis.forecast import MAX_STEPS, Forecast, Steps, forecast
 from dispatcher.analysis.rates import ForecastTask, binding_caps, shares_of, targets_per_request
 from dispatcher.model.view import Globals, TaskView
@@ -38,7 +39,8 @@ class Situation(NamedTuple):
 
     def done_s(self) -> dict[str, float | None]:
         """Return the seconds until each task is done. With neither a capacity nor a rate, only caps limit the tasks."""
-        return self._forecast(self._jobs(), self.settings.capacity or self.measured_rate, MAX_STEPS).done_s
+        done_s = self._forecast(self._jobs(), self.settings.capacity or self.measured_rate, MAX_STEPS).done_s
+        return {**done_s, **dict.fromkeys(self._failing(), None)}
 
     def etas(self) -> Mapping[str, float]:
         """Return the seconds until each task is done, as `outlook` does."""
@@ -49,7 +51,7 @@ class Situation(NamedTuple):
 
         If the workers send less than capacity and caps allow, their rate is used as the capacity. A task with targets
         to retry is not done before the retry is due. There is no prediction for a task whose audience is still being
-        submitted, unless its expected size is known and not yet reached.
+        submitted, unless its expected size is known and not yet reached, and none for one whose tries fail.
         """
         steps, jobs = max(20, _ETA_WORK // max(1, len(self.tasks))), self._jobs()
         prediction = self._forecast(jobs, self.settings.capacity or self.measured_rate, steps)
@@ -59,6 +61,7 @@ class Situation(NamedTuple):
             prediction = self._forecast(jobs, self.measured_rate, steps)
         retry_s = {task.id: (task.last_error.retry_ms - self.now_ms) / 1000 for task in self.tasks if task.last_error}
         endless = {task.id for task in self.tasks if not task.sealed and task.expected_targets <= task.targets.total}
+        endless.update(self._failing())
         etas = {
             task: max(seconds, retry_s.get(task, 0.0))
             for task, seconds in prediction.done_s.items()
@@ -74,6 +77,9 @@ class Situation(NamedTuple):
         jobs = [job_of_view(task, self.now_ms) for task in self.tasks if rates.get(task.id)]
         unseen = binding_caps(jobs, [rates[job.id] for job in jobs], shares_of(self.settings))
         return self.measured_rate < _WORKERS_LIMIT * (allowed - sum(unseen.values()))
+
+    def _failing(self) -> list[str]:
+        return [task.id for task in self.tasks if task.last_error and fails_by(task, self.now_ms)]
 
     def _rates_are_known(self) -> bool:
         return any(

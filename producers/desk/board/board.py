@@ -19,7 +19,6 @@ from backends.redis.registry.task_rows import TASK_VIEW
 from backends.redis.view import RedisView, open_view
 from backends.redis.workers import Workers
 from backends.settings import RedisSettings
-from dispatcher.analysis.failing import fails_by
 from dispatcher.analysis.forecast import Steps
 from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError, NotReady, Unreachable
@@ -340,10 +339,6 @@ class Board:
         """Estimate the ends of all tasks: with many that takes seconds, in which the feed is still heard."""
         began_s = self._clock.monotonic_s()
         etas, steps = self._foresight.estimate(lambda: list(self._tasks.values()))
-        now_ms = self._clock.wall_ms()
-        erring = [task for task in list(self._tasks.values()) if task.last_error is not None]
-        failing = {task.id for task in erring if fails_by(task, now_ms)}
-        etas = {id_: eta_s for id_, eta_s in etas.items() if id_ not in failing} if failing else etas
         self._shown.is_stale |= etas != self._etas
         self._etas, self._steps = etas, (began_s, steps)
         return max(_ETAS_S, COSTS * (self._clock.monotonic_s() - began_s))

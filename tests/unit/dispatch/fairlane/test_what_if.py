@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from dispatcher.analysis.send_errors import SendError
 from dispatcher.analysis.situation import Situation
 from dispatcher.analysis.what_if import effects
 from dispatcher.model.pools import Cap, CapPhase, CapState, Limits
@@ -47,6 +48,13 @@ def test_what_ends_never_or_again_is_most_affected() -> None:
         settings=Globals(capacity=100, tier_weights=SETTINGS.tier_weights, paused_channels=frozenset({"null"}))
     )
     assert [effect.eta_after_s for effect in effects(before, off)] == [None, None]
+
+
+def test_task_whose_tries_fail_has_no_end_in_forecasts() -> None:
+    error = SendError("", 0, 0, 0, 30_000, 9, 1_000, "Failed to connect")
+    situation = Situation([view("a"), view("b", last_error=error)], SETTINGS, 100.0, 1_000)
+    assert {task for task, end_s in situation.done_s().items() if end_s is None} == {"b"}
+    assert situation.etas().keys() == {"a"}
 
 
 @pytest.mark.parametrize(
