@@ -30,6 +30,12 @@ def fails_by(task: TaskView, now_ms: int) -> str:
     return error.last_reason or "no reason given"
 
 
+def is_incomplete(task: TaskView) -> bool:
+    """Return whether nothing more of a task can be sent before more of its audience is submitted."""
+    is_open = task.state == "running" and not (task.sealed or task.closed or task.rate)
+    return is_open and (task.hold_until_sealed or not task.targets.pending)
+
+
 def trouble(task: TaskView, eta_s: float | None, now_ms: int) -> str:
     """Return why no end of a running task is in sight: FAILING or STUCK; empty if one is, or if it waits for people."""
     if task.waits_for_go or (task.hold_until_sealed and not task.sealed):

@@ -89,9 +89,9 @@ def verdict(scene: Scene) -> Verdict:
     if scene.waiting and scene.settings and not scene.serving:
         headline = "Nothing is sent"
     elif scene.limited_by == "workers" and any(held.cause == FAILING for held in scene.endless):
-        headline = "Tries fail"  # more workers would try, too
+        headline = "A channel fails"  # more workers would try, too
     if concerns:
-        headline += f", with {counted(len(concerns), 'thing')} to look at"
+        headline += f": {counted(len(concerns), 'thing')} to look at"
     return Verdict(concerns[0].level if concerns else "ok", headline, *_sentence(scene), concerns)
 
 
@@ -108,7 +108,7 @@ def _sentence(scene: Scene) -> tuple[str, str, str]:
     what = "All that can be sent" if scene.endless else "All that waits"
     now = datetime.fromtimestamp(scene.now_ms / 1000, UTC)
     at = moment(scene.now_ms + 1000 * (task.eta_s or 0), now)
-    return f"{what} is sent by {at} UTC; ", task.id, f" is last{because}"
+    return f"{what} will be sent by {at} UTC; ", task.id, f" is last{because}"
 
 
 def _concerns(scene: Scene) -> Iterator[Concern]:
@@ -148,7 +148,8 @@ def _of_workers(scene: Scene) -> Iterator[Concern]:
         yield Concern("bad", f"No worker has channel {each.channel}", text, "/workers", Runbook.NO_WORKER)
     for beat in scene.beats:
         if beat.state in ("suspect", "lost"):
-            text = "Its heartbeats are missing; others take over its lanes."
+            others = "others take over its lanes" if scene.serving else "no other worker is there to take over"
+            text = f"Its heartbeats are missing; {others}."
             yield Concern("warn", f"Worker {beat.id} is {beat.state}", text, "/workers", Runbook.NO_WORKER)
         if beat.unrecorded:
             text = f"{beat.unrecorded.targets:,} targets were sent, and Pulsar does not store it."
@@ -162,8 +163,9 @@ def _of_settings(scene: Scene, settings: Globals) -> Iterator[Concern]:
     for flow, pause in sorted(settings.flow_pauses.items()):
         channel, app = flow_parts(flow)
         runbook = Runbook.FORGOTTEN_PAUSE if pause.kind is PauseKind.HAND else Runbook.PAUSED_FLOW
+        text = pause.text_at(scene.now_ms)
         level = "warn" if pause.kind in (PauseKind.HAND, PauseKind.LIMIT) else "bad"
-        yield Concern(level, f"{app} is paused on {channel}", str(pause), limits_at(Pool(app, channel)), runbook)
+        yield Concern(level, f"App {app} is paused on channel {channel}", text, limits_at(Pool(app, channel)), runbook)
     for app, tasks in scene.tasks_of.items():
         if 0 < settings.limits_of(app).tasks <= tasks:
             text = f"It has {counted(tasks, 'live task')}, so more are refused."

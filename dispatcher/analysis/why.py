@@ -44,7 +44,7 @@ MEANINGS = {
     "cap_total": "it had its part of the capacity and was sent at that pace",
     NO_WORKER: "no worker had taken it up",
     RETRY_WAIT: "all its remaining targets waited for a retry",
-    "sending": "it was sent as fast as workers asked for it",
+    "sending": "no limit held it back: it was sent as fast as the workers could",
     PROVIDER: "its targets were in the channel: they waited for the provider",
     AUDIENCE: "all that had been submitted was done: it waited for more of its audience",
     LAST_TARGETS: "its last targets were in the channel, or their outcomes on their way",
@@ -276,14 +276,15 @@ def _covered_ms(spans: Sequence[TimeSpan], begin_ms: int) -> int:
 def held_now(task: TaskView, settings: Globals, served: Served | None = None) -> str:
     """Return what holds a task back now, as far as the registry, the settings and (if known) the workers show. Empty if
     nothing does."""
-    if task.ended or not task.targets.pending:
+    is_open = not (task.sealed or task.closed)
+    if task.ended or not (task.targets.pending or is_open):
         return ""
     if task.state in (SCHEDULED, PAUSED):
         return task.state
+    if is_open and (task.hold_until_sealed or not task.targets.pending):
+        return HELD if task.hold_until_sealed else AUDIENCE
     if settings.stops(task.channel, task.app):
         return CHANNEL_PAUSED if task.channel in settings.paused_channels else FLOW_PAUSED
-    if task.hold_until_sealed and not task.sealed:
-        return HELD
     if served is not None and not served.workers:
         return NO_WORKER_RUNS
     return NO_CHANNEL if served is not None and served.lacks(task.channel) else ""

@@ -1,12 +1,14 @@
 """Pauses of one flow (one app on one channel) as stored: with an end, a kind and a reason."""
 
 import re
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Self
 
 import msgspec
 
 from dispatcher.model.errors import InvalidInput, Malformed
+from dispatcher.model.values import moment
 
 FLOW_PAUSED = "flow_paused"
 """The kind of setting that holds the last entry of a flow (dispatcher.model.service_settings)."""
@@ -106,6 +108,11 @@ class FlowPause(msgspec.Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         return f"{self.kind}, {self.reason}" if self.reason else str(self.kind)
+
+    def text_at(self, now_ms: int) -> str:
+        """Return kind, reason and, if it has one, the end (UTC, with its date unless that is today)."""
+        until = moment(self.until_ms, datetime.fromtimestamp(now_ms / 1000, UTC))
+        return f"{self}, until {until}" if self.until_ms else str(self)
 
     def is_open(self, now_ms: int) -> bool:
         """Return whether nothing of the flow may be sent now."""

@@ -63,7 +63,7 @@ _NOW = {
     "task_cap": "its own cap holds it back",
     "cap_total": "it has its part of the capacity and is sent at that pace",
     NO_WORKER: "no worker has taken it up",
-    "sending": "it is sent as fast as workers ask for it",
+    "sending": "no limit holds it back: it is sent as fast as the workers can",
     AUDIENCE: "all that was submitted is done: it waits for more of its audience",
     LAST_TARGETS: "its last targets are in the channel, or their outcomes on their way",
 }

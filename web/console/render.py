@@ -9,7 +9,7 @@ from typing import Any
 from jinja2 import DictLoader, Environment, StrictUndefined, pass_context
 from jinja2.runtime import Context
 
-from dispatcher.analysis.failing import fails_by, trouble
+from dispatcher.analysis.failing import fails_by, is_incomplete, trouble
 from dispatcher.analysis.verdict import limits_at
 from dispatcher.analysis.why import pool_text
 from dispatcher.model.pools import Pool
@@ -54,6 +54,7 @@ def environment() -> Environment:
     }  # fmt: skip
     found.filters["fails_by"] = lambda task: fails_by(task, round(time.time() * 1000))
     found.filters["trouble"] = lambda task: trouble(task, task.eta_s, round(time.time() * 1000))
+    found.filters["is_incomplete"] = is_incomplete
     found.globals |= {"version": __version__, "clock": _clock}
     for name, file in (("ui", "macros"), ("steer", "steering")):
         found.globals[name] = found.get_template(f"{file}.html").module

@@ -49,7 +49,7 @@ def test_verdict_says_when_all_is_done_and_who_is_last_and_why() -> None:
     found = verdict(scene(last=cap))
     assert (found.state, found.headline, found.concerns) == ("ok", "Sending at full capacity", [])
     assert sentence_of(scene(last=cap)) == (
-        "All that waits is sent by 08:01:00 UTC; sale is last: the cap of app shop holds it back."
+        "All that waits will be sent by 08:01:00 UTC; sale is last: the cap of app shop holds it back."
     )
 
 
@@ -58,13 +58,13 @@ def test_verdict_names_channels_whose_tries_fail_with_the_reason() -> None:
     assert [each[:4] for each in verdict(scene(endless=failing[:1])).concerns] == [
         ("bad", "Channel null: tries fail: Failed to connect", "Task storm waits.", "/tasks/storm")
     ]
-    assert verdict(scene(endless=failing, limited_by="workers")).headline.startswith("Tries fail, with")
+    assert verdict(scene(endless=failing, limited_by="workers")).headline.startswith("A channel fails: ")
     assert verdict(scene(endless=failing, settings=None)).concerns[0].text == "Task storm waits, and others."
     assert sentence_of(scene(last=None, endless=failing)).endswith("for storm: its tries fail: Failed to connect.")
 
 
 def test_verdict_leaves_out_a_cause_that_is_not_known() -> None:
-    assert sentence_of(scene()) == "All that waits is sent by 08:01:00 UTC; sale is last."
+    assert sentence_of(scene()) == "All that waits will be sent by 08:01:00 UTC; sale is last."
 
 
 def test_verdict_of_an_idle_service_is_that_nothing_waits() -> None:
@@ -76,9 +76,9 @@ def test_verdict_of_an_idle_service_is_that_nothing_waits() -> None:
 
 def test_verdict_names_a_task_without_an_end_beside_the_last_one() -> None:
     stuck = scene(endless=[Held(task("news"), "paused", "it is paused")])
-    assert sentence_of(stuck).startswith("All that can be sent is sent by 08:01:00 UTC; ")
+    assert sentence_of(stuck).startswith("All that can be sent will be sent by 08:01:00 UTC; ")
     assert titles(stuck) == [("warn", "news has no end in sight")]
-    assert verdict(stuck).headline == "Sending at full capacity, with 1 thing to look at"
+    assert verdict(stuck).headline == "Sending at full capacity: 1 thing to look at"
 
 
 def test_verdict_of_tasks_without_an_end_names_the_first() -> None:
@@ -107,7 +107,7 @@ def test_cap_that_leaves_a_task_without_an_end_leads_to_its_form() -> None:
 
 def test_service_without_a_worker_is_bad_if_something_waits() -> None:
     found = verdict(scene(serving=0, beats=[], last=None, limited_by="workers"))
-    assert (found.state, found.headline) == ("bad", "Nothing is sent, with 1 thing to look at")
+    assert (found.state, found.headline) == ("bad", "Nothing is sent: 1 thing to look at")
     assert titles(scene(serving=0, beats=[], waiting=0)) == []
 
 
@@ -122,9 +122,9 @@ def test_bad_concerns_come_before_others() -> None:
     found = scene(settings=settings, missing=[WaitingTasks("huawei", 2, 40)], tasks_of={"shop": 2, "news": 9})
     assert titles(found) == [
         ("bad", "No worker has channel huawei"),
-        ("bad", "shop is paused on apns"),
+        ("bad", "App shop is paused on channel apns"),
         ("warn", "Channel fcm is paused"),
-        ("warn", "shop is paused on hms"),
+        ("warn", "App shop is paused on channel hms"),
         ("warn", "shop is at its limit"),
     ]
     assert verdict(found).state == "bad"

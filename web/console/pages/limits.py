@@ -17,6 +17,7 @@ from fairlane.figures.signals import ServiceState, SignalMeter
 from fairlane.figures.usage import apps, channels, quotas
 from producers.control.service_controls import ServiceControls
 from producers.desk.board.groups import TaskGroup, merged
+from web.console.causes import failing_tasks
 from web.console.given import body, need, seconds, texts
 from web.console.page import Done, Elsewhere, Form, Page, Plan, Visit
 from web.console.steering import MAX_NAMED
@@ -38,7 +39,15 @@ def read(visit: Visit) -> dict[str, Any]:
     }
     chosen = Pool(*(visit.query.get(kind, "") for kind in Pool._fields))
     present, age = _present(settings, chosen), visit.desks.board.age()
-    shown = {"settings": settings, "signals": signals, "age": age, "chosen": chosen, "present": present}
+    failing = {task.channel for task in failing_tasks(visit.desks.board)}
+    shown = {
+        "failing": failing,
+        "settings": settings,
+        "signals": signals,
+        "age": age,
+        "chosen": chosen,
+        "present": present,
+    }
     return {**shown, **tables, "rows": tables}
 
 

@@ -9,7 +9,7 @@ from math import inf
 from typing import Any, NamedTuple
 
 from dispatcher.access.principal import Scope
-from dispatcher.analysis.failing import FAILING
+from dispatcher.analysis.failing import is_incomplete
 from dispatcher.analysis.verdict import Held, Scene, verdict
 from dispatcher.analysis.why import UNKNOWN, CauseShare, pool_text
 from dispatcher.model.errors import NotFound
@@ -21,14 +21,12 @@ from fairlane.figures.signals import ServiceState, SignalMeter, Signals
 from fairlane.figures.usage import channels
 from producers.desk.board.groups import TaskGroup, merged
 from producers.desk.board.lists import Sort
-from web.console.causes import cause_now
+from web.console.causes import cause_now, failing_tasks, settings_known
 from web.console.chart import SPAN_MS, chart, spark
 from web.console.page import Page, Visit
 
 SHOWN, STUCK = 8, 4
 """Tasks that are shown, and how many of them may be without an end while others have one."""
-_LOOKED_AT = 50
-"""Tasks whose tries fail, by which channels are marked."""
 _LAST_FIRST = Sort("eta", descending=True)
 
 
@@ -48,13 +46,14 @@ def read(visit: Visit) -> dict[str, Any]:
     groups, now_ms = board.groups(), round(time.time() * 1000)
     listed = board.tasks({"state": "running"}, str(_LAST_FIRST), SHOWN, None)
     paused = board.tasks({"state": "paused"}, str(_LAST_FIRST), SHOWN, None).tasks
-    failing = board.tasks({"trouble": FAILING}, str(_LAST_FIRST), _LOOKED_AT, None).tasks
+    failing = failing_tasks(board)
     ending = board.tasks({"state": "running"}, str(_LAST_FIRST), SHOWN, _LAST_FIRST.cursor((inf, ""))).tasks
     stuck = {task.id: task for task in failing}
     ending = [task for task in ending if task.id not in stuck]
-    stuck |= {task.id: task for task in (*listed.tasks, *paused) if task.eta_s is None and task.targets.pending}
+    stuck |= {task.id: task for task in (*listed.tasks, *paused) if _waits(task)}
     endless = _held(visit, list(stuck.values())[: STUCK if ending else SHOWN])
     last = _held(visit, ending[: SHOWN - len(endless)])
+    later = board.tasks({"state": "scheduled"}, "eta", SHOWN, None).tasks[: SHOWN - len(endless) - len(last)]
     scene = Scene(
         now_ms=now_ms,
         waiting=sum(group.pending for group in groups if group.state != "scheduled"),
@@ -67,7 +66,7 @@ def read(visit: Visit) -> dict[str, Any]:
         service = _service(visit, groups, [each["held"].task for each in last], now_ms)
         scene = scene._replace(**service["scene"], tasks_of=listed.counts["app"])
     settled = sum(group.settled for group in groups)
-    shown = [*endless, *last]
+    shown = [*endless, *last, *_held(visit, later)]
     return {
         "verdict": verdict(scene),
         "age": listed.age,
@@ -88,16 +87,20 @@ def read(visit: Visit) -> dict[str, Any]:
     }
 
 
+def _waits(task: TaskView) -> bool:
+    return task.eta_s is None and (task.targets.pending > 0 or is_incomplete(task))
+
+
 def _held(visit: Visit, tasks: Iterable[TaskView]) -> list[dict[str, Any]]:
     """Return tasks with what holds them back, and the largest causes; not those that have ended meanwhile."""
-    found: list[dict[str, Any]] = []
+    found, settings = list[dict[str, Any]](), settings_known(visit)
     for task in tasks:
         try:
             why = visit.desks.tasks.why(task.id)
         except NotFound:
             continue
         parts = {part.cause: part.ms / max(1, why.age_ms) for part in why.parts}
-        cause, text = cause_now(task, why.now, why.last, why.flow_pause)
+        cause, text = cause_now(task, why.now, why.last, why.flow_pause, settings)
         if is_past := not cause:
             cause = next((cause for cause in parts if cause != UNKNOWN), "")
             text = CauseShare(cause, 0).meaning

@@ -7,8 +7,9 @@ from copy import deepcopy
 from typing import Any
 
 from dispatcher.access.principal import Scope
-from dispatcher.analysis.failing import FAILING, HIDDEN_BY, fails_by
+from dispatcher.analysis.failing import FAILING, HIDDEN_BY
 from dispatcher.analysis.task_times import RETRY_WAIT
+from dispatcher.analysis.why import AUDIENCE, HELD, NO_CHANNEL, NO_WORKER_RUNS
 from dispatcher.model.errors import InvalidInput, TaskEnded
 from dispatcher.model.tier import TIERS, Tier
 from dispatcher.model.view import ENDED_STATES, TaskView
@@ -16,12 +17,14 @@ from fairlane.figures.audit_rows import audit_fields
 from fairlane.figures.rows import REASON_FIELDS, fields_of
 from fairlane.figures.why_rows import why_fields
 from producers.control.task_changes import TaskFilter
-from web.console.causes import cause_now
+from web.console.causes import cause_now, settings_known
 from web.console.page import Done, Form, Page, Plan, Visit
 from web.console.steering import change_form, changes_of, moved
 
 FEW_TASKS = 20
 """With more live tasks the effects of changes are computed when they are asked for: a forecast takes its time."""
+_NOT_HELPED = (FAILING, HELD, AUDIENCE, NO_CHANNEL, NO_WORKER_RUNS)
+"""Causes against which no other weight, tier or cap helps."""
 AUDITED = 1_000
 """The newest changes of an app among which those of a task are looked for."""
 
@@ -33,15 +36,14 @@ def read(visit: Visit) -> dict[str, Any]:
     task, message, _ = desks.tasks.task_and_message(id_)
     explained = desks.tasks.why(id_)
     why, error = why_fields(explained, advises=not principal.app), task.last_error
-    cause, text = cause_now(task, explained.now, explained.last, explained.flow_pause)
+    cause, text = cause_now(task, explained.now, explained.last, explained.flow_pause, settings_known(visit))
     is_due = error and cause in (FAILING, RETRY_WAIT) and error.retry_ms > time.time() * 1000
-    present = () if task.ended else HIDDEN_BY if cause == FAILING else (cause,)
+    causes = () if task.ended else HIDDEN_BY if cause == FAILING else (cause,)
+    present = [part for part in why["parts"] if part["cause"] in causes]
     live = sum(desks.board.facets({})["state"].values())
     can_change = principal.may(Scope.CONTROL) and task.state not in ENDED_STATES
     foresees = (
-        can_change
-        and not fails_by(task, round(time.time() * 1000))
-        and ("if" in visit.query or (not principal.app and live <= FEW_TASKS))
+        can_change and cause not in _NOT_HELPED and ("if" in visit.query or (not principal.app and live <= FEW_TASKS))
     )
     failures = desks.tasks.failures_by_reason(id_) if "failures" in visit.query else None
     audit = desks.service.client("audit.list").audit(AUDITED, task.app) if principal.may(Scope.OPERATOR) else ()
@@ -49,16 +51,19 @@ def read(visit: Visit) -> dict[str, Any]:
         "task": task,
         "message": list(_texts(message)),
         "why": why,
-        "now": (cause, text or "nothing that is known holds it back"),
+        "now": {
+            "cause": cause,
+            "text": text or "nothing that is known holds it back",
+            "part": sum(part["part"] for part in present),
+            "seconds": sum(part["seconds"] for part in present),
+        },
         "due_ms": error.retry_ms if error and is_due else 0,
-        "parts": sorted(
-            (part | {"present": part["cause"] in present} for part in why["parts"]),
-            key=lambda part: not part["present"],
-        ),
+        "parts": [part for part in why["parts"] if part not in present],
         "what_ifs": list(_what_ifs(visit, task)) if foresees else [],
         "can_change": can_change,
+        "not_helped": _NOT_HELPED,
         "failures": failures,
-        "audit": [audit_fields(entry) for entry in audit if entry.task == task.id],
+        "audit": [audit_fields(entry) for entry in audit if entry.task in (task.id, "")],
         "rows": why["parts"] if failures is None else fields_of(failures, REASON_FIELDS),
         **({"still": True} if {"if", "failures"} & visit.query.keys() else {}),
     }

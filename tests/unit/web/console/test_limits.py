@@ -22,9 +22,9 @@ async def test_cap_that_binds_is_named_and_marked(busy: DeskWorld) -> None:
     async with browsing(busy) as browser:
         seen = await browser.get("/limits")
     assert "Cap of app shop, 10/s It holds back what waits" in seen.text
-    assert "shop 1 0/s 10/s binds" in seen.text
+    assert "shop 1 0/s 10/s holds back" in seen.text
     assert "log waits 0/s none 2 2,000" in seen.text
-    assert "binds" not in (seen.text.partition("Channels CSV")[2]).partition("Apps CSV")[0]
+    assert "holds back" not in (seen.text.partition("Channels CSV")[2]).partition("Apps CSV")[0]
 
 
 async def test_cap_of_an_app_on_a_channel_is_named_as_elsewhere(busy: DeskWorld) -> None:
@@ -289,7 +289,7 @@ async def test_wrong_input_says_why_and_keeps_what_was_typed(
 async def test_empty_service_says_what_would_be_here() -> None:
     async with browsing(DeskWorld(apps=())) as browser:
         seen = await browser.get("/limits")
-    assert "No limit binds" in seen.text
+    assert "No worker runs: nothing is sent" in seen.text
     for command in ("fairlane channel cap fcm 5000", "fairlane app limit shop --tasks 50", "fairlane quota cap"):
         assert command in seen.text
 

@@ -1,5 +1,6 @@
 """The page of one task: how far it is, why it is not sooner, what would help, and its changes."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -7,10 +8,11 @@ import pytest
 from dispatcher.access.principal import Scope
 from dispatcher.model.task import PushTask
 from producers.control.task_changes import Changes, TaskFilter
-from tests.records import target_record
+from tests.records import beat, target_record
 from tests.unit.dispatch.desk.desk_world import DeskWorld
 from tests.unit.web.console.browser import Browser, browsing
 from tests.unit.web.console.test_tasks import fail, show, token
+from web.console.causes import cause_now
 from web.console.render import environment
 
 MESSAGE = {
@@ -38,6 +40,11 @@ def world(world: DeskWorld) -> DeskWorld:
     world.desks().tasks.submit({"id": "own", "tier": "low", "channel": "log", "message": "Hi"}, ["a"])
     show(world)
     return world
+
+
+def work(world: DeskWorld) -> None:
+    """Let a worker run."""
+    world.connection.workers.beat(beat("w1", extra={"channels": ["log"]}))
 
 
 def sale(world: DeskWorld) -> Any:
@@ -100,6 +107,7 @@ async def test_message_is_shown_in_each_language_and_loads_no_picture(world: Des
 
 
 async def test_changes_that_would_help_are_shown_with_whom_they_delay(world: DeskWorld) -> None:
+    work(world)
     async with browsing(world) as browser:
         page = await browser.get("/tasks/sale")
         assert "Alone this would not help: no cap." in page.text
@@ -110,6 +118,7 @@ async def test_changes_that_would_help_are_shown_with_whom_they_delay(world: Des
 
 
 async def test_key_of_an_app_gets_what_would_help_when_it_asks(world: DeskWorld) -> None:
+    work(world)
     async with browsing(world, token(world)) as browser:
         page = await browser.get("/tasks/~sale")
         assert "Work out what would help" in page.text
@@ -120,6 +129,7 @@ async def test_key_of_an_app_gets_what_would_help_when_it_asks(world: DeskWorld)
 
 
 async def test_what_the_policy_forbids_is_not_offered(world: DeskWorld) -> None:
+    work(world)
     world.allow("shop", tier="medium", weight=1.0)
     async with browsing(world, token(world)) as browser:
         page = await browser.get("/tasks/~sale?if=1")
@@ -146,22 +156,73 @@ async def test_page_of_a_task_whose_tries_fail_says_why_without_the_command_line
     async with browsing(world) as browser:
         text = (await browser.get("/tasks/sale")).text
         assert "Now: its tries fail: Failed to connect, next at " in text
-        assert "None given up yet; tries fail: Failed to connect" in text
-        assert "67,660 targets put back unsent so far" in text
-        assert "see the last error" not in text
+        assert text.count("Failed to connect") == 1
+        assert "Nothing is lost: it is tried again by itself. Check the address and the settings of channel log" in text
+        assert "No weight, tier or cap helps while its tries fail." in text
+        assert "67,660 tries were put back unsent so far" in text
         assert "Now: " in (await browser.get("/tasks/digest")).text
 
 
-async def test_causes_of_the_past_are_grey_below_the_present_one_and_have_no_cure(world: DeskWorld) -> None:
+async def test_cause_of_now_is_said_once_above_those_of_the_past(world: DeskWorld) -> None:
     world.client.task("sale").pause()
     world.service.clock.advance(10)
     async with browsing(world) as browser:
+        page = (await browser.get("/tasks/sale")).html
+        now, past = page[page.index('<div class="list now">') :].partition("</ul>")[0].split('<ul class="list">')
+        assert "Now: it is paused" in now
+        assert "14.3%" in now
+        assert '<li class="muted">' in past
+        assert "paused" not in past
+        assert "/workers" not in past
+
+
+async def test_page_offers_nothing_to_change_while_no_worker_runs(world: DeskWorld) -> None:
+    async with browsing(world) as browser:
         page = await browser.get("/tasks/sale")
-        causes = page.html[page.html.index('<ul class="list">') :].partition("</ul>")[0].split("<li")[1:]
-        assert ["it was paused" in each for each in causes] == [True, False]
-        assert ["muted" in each for each in causes] == [False, True]
-        assert ["helps: " in each for each in causes] == [True, False]
-        assert "/workers" not in causes[1]
+        assert "No weight, tier or cap helps while no worker is running." in page.text
+        assert "Plan…" not in page.text
+
+
+async def test_task_whose_submission_has_died_says_so_everywhere(world: DeskWorld) -> None:
+    work(world)
+
+    def audience() -> Iterator[str]:
+        yield "a"
+        raise RuntimeError
+
+    task = {"id": "half", "app": "shop", "tier": "high", "channel": "log", "message": "Hi", "expected_targets": 30_000}
+    with pytest.raises(RuntimeError):
+        world.client.submit(PushTask(**task, hold_until_sealed=True), audience())  # type: ignore[arg-type]
+    text = "its submission is not complete: 0 of 30,000 targets are stored"
+    async with browsing(world) as browser:
+        page = (await browser.get("/tasks/half")).text
+        assert f"Now: {text}" in page
+        assert "If its submission has ended: submit it again with the same id, or cancel it." in page
+        assert "No weight, tier or cap helps while its submission is not complete." in page
+        assert "0 of 0 stored; 30,000 more are announced" in page
+        assert " running " not in page
+        assert text in (await browser.get("/tasks?q=half")).text
+        assert text in (await browser.get("/")).text
+
+
+async def test_cap_is_named_with_its_rate_and_who_set_it(world: DeskWorld) -> None:
+    world.client.cap_app("shop", 20, channel="log")
+    assert cause_now(
+        world.client.task("sale").progress(), "cap:app_channel/shop/log", settings=world.client.globals()
+    ) == (
+        "cap:app_channel/shop/log",
+        "the cap of 20/s of app shop on channel log holds it back",
+    )
+    async with browsing(world) as browser:
+        page = await browser.get("/tasks/sale")
+        assert "client:ana@ops cap app channel shop/log: none → 20" in page.text
+
+
+async def test_scheduled_task_says_when_it_starts(world: DeskWorld) -> None:
+    world.submit("later", start_at=1_700_086_400.0)
+    async with browsing(world) as browser:
+        for page in ("/tasks/later", "/tasks?q=later", "/"):
+            assert "it starts at 2023-11-15 22:13:20 (in " in (await browser.get(page)).text, page
 
 
 async def test_ended_task_has_an_outcome_and_no_actions(world: DeskWorld) -> None:
