@@ -2,6 +2,8 @@
 
 import secrets
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import sha256
 
 from backends.redis.registry.sessions import SessionTable
@@ -28,7 +30,8 @@ class Sessions:
     def start(self, principal: Principal) -> str:
         """Begin a session. Return the text of its cookie. Raises Unreachable."""
         cookie = secrets.token_urlsafe(32)
-        self._table.start(_digest(cookie), f"{principal.kind}:{principal.name}")
+        with _nameless():
+            self._table.start(_digest(cookie), f"{principal.kind}:{principal.name}")
         return cookie
 
     def principal(self, cookie: str) -> Principal:
@@ -43,7 +46,8 @@ class Sessions:
         subject: str | None = known
         try:
             if not (is_known and self._book.silence):
-                subject = self._table.use(digest)
+                with _nameless():
+                    subject = self._table.use(digest)
                 self._note(digest, subject)
         except Unreachable:
             if not is_known:
@@ -55,7 +59,8 @@ class Sessions:
     def end(self, cookie: str) -> None:
         """End a session. Raises Unreachable."""
         self._note(_digest(cookie), None)
-        self._table.end(_digest(cookie))
+        with _nameless():
+            self._table.end(_digest(cookie))
 
     def offer(self) -> str:
         """Return the secret of a link that signs in an operator of this machine once. Raises Unreachable."""
@@ -65,7 +70,9 @@ class Sessions:
 
     def spend(self, secret: str) -> str:
         """Sign in by a link. Return the text of the cookie. Raises NoKey, Unreachable."""
-        if not self._table.spend(_digest(secret)):
+        with _nameless():
+            is_good = self._table.spend(_digest(secret))
+        if not is_good:
             raise NoKey("The link is too old, or was used.", "Start `fairlane api` again, or sign in with a key.")
         return self.start(self._book.principal_of(LOCAL))
 
@@ -77,6 +84,15 @@ class Sessions:
                 self._known.pop(digest, None)
             else:
                 self._known[digest] = subject, self._clock.monotonic_s()
+
+
+@contextmanager
+def _nameless() -> Iterator[None]:
+    """Leave addresses out of what anybody may be told."""
+    try:
+        yield
+    except Unreachable:
+        raise Unreachable("Redis does not answer.", "Try again later.") from None
 
 
 def _digest(secret: str) -> str:

@@ -100,3 +100,5 @@ class Page:
     forms: Mapping[str, Form] = field(default_factory=dict)
     """Forms by the last part of their address."""
     in_menu: bool = True
+    is_of_silence: bool = False
+    """Whether it is read although servers are silent, since it says why."""

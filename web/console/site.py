@@ -107,7 +107,8 @@ class Console:
     async def _show(self, page: Page, request: web.Request) -> web.StreamResponse:
         visit = await self._visit(page, request)
         try:
-            shown = await self._in_thread(visit, partial(self._last.read, page, silence=self._door.book.silence))
+            silence = None if page.is_of_silence else self._door.book.silence
+            shown = await self._in_thread(visit, partial(self._last.read, page, silence=silence))
         except InvalidInput as error:
             given: dict[str, Any] = {name: [value] for name, value in visit.query.items()}
             asked = {"fields": given, "address": request.path, "method": "get"}

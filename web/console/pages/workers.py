@@ -25,4 +25,4 @@ def read(visit: Visit) -> dict[str, Any]:
     }
 
 
-PAGE = Page(name="workers", path="/workers", title="Workers", action="workers.list", read=read)
+PAGE = Page(name="workers", path="/workers", title="Workers", action="workers.list", read=read, is_of_silence=True)

@@ -4,6 +4,7 @@ import pytest
 
 from dispatcher.model.errors import Unreachable
 from dispatcher.model.view import WorkerBeat
+from producers.desk.access_book import SILENT_S
 from producers.fold_watch import PulsarState, behind
 from tests.unit.dispatch.desk.desk_world import DeskWorld
 from tests.unit.web.console.browser import browsing
@@ -44,6 +45,8 @@ async def test_no_worker_says_how_to_start_one(world: DeskWorld) -> None:
 async def test_view_that_is_rebuilt_says_how_far_it_is(world: DeskWorld) -> None:
     world.service.view.command("HSET", world.service.view.keys.epoch, "ready", 0, "read:control", 1, "read:2", 1)
     async with browsing(world) as browser:
+        await browser.get("/workers")
+        world.service.clock.advance(SILENT_S + 1)
         seen = await browser.get("/workers")
     assert "being rebuilt 2 of 5 topics read; epoch e" in seen.text
 
