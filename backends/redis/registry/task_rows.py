@@ -9,7 +9,7 @@ import msgspec
 
 from dispatcher.analysis.send_errors import SendError
 from dispatcher.analysis.served import Served
-from dispatcher.model.pools import Cap
+from dispatcher.model.pools import NO_CAP, Cap
 from dispatcher.model.task_control import edited_message, edits_of
 from dispatcher.model.tier import MILLI
 from dispatcher.model.view import ENDED_STATES, Globals, TargetCounts, TaskView
@@ -134,7 +134,7 @@ class TaskRow(msgspec.Struct, frozen=True):
         return (self.values[field] or b"").decode()
 
     def number(self, field: str) -> int:
-        return _number(self.values[field])
+        return int(self.values[field] or 0)
 
     def decimal(self, field: str) -> float:
         return float(self.values[field] or 0)
@@ -203,7 +203,7 @@ def target_counts(row: TaskRow) -> TargetCounts:
 def task_view(row: TaskRow, now_ms: int) -> TaskView:
     """Parse a row that was read with the fields VIEW_FIELDS. A live task has no eta_s yet
     (producers/control/foresight.py adds it)."""
-    targets, cap = target_counts(row), Cap.parse(row.text("cap") or "0")
+    targets, cap = target_counts(row), Cap.parse(row.text("cap")) if row.values["cap"] else NO_CAP
     # A task closed without a seal has the flag too (its total is the number of published targets), but no seal.
     sealed, closed = row.flag("sealed"), row.flag("closed")
     sealed = sealed and not (closed and not row.text("sealed_pos"))
