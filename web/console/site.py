@@ -14,7 +14,7 @@ from aiohttp import web
 
 from dispatcher.access.actions import ACTIONS
 from dispatcher.access.principal import Principal
-from dispatcher.model.errors import FairlaneError, Forbidden, InvalidInput, NoKey
+from dispatcher.model.errors import FairlaneError, Forbidden, InvalidInput, NoKey, Unreachable
 from producers.desk.front_door import FrontDoor
 from producers.desk.guard import check_right
 from web import problems
@@ -132,6 +132,7 @@ class Console:
             plan = await self._in_thread(visit, form.plan)
             is_other = fields.get("seen", plan.seen) != plan.seen
             if fields.get("confirm") and _is_typed(plan, fields) and not is_other:
+                asked["is_begun"] = True
                 done = await self._in_thread(visit, form.apply)
                 shown: dict[str, Any] = {"done": done, "to": done.to or request.path.rpartition("/")[0] or "/"}
                 return self._html("done", request, Shown(shown), page=page)
@@ -144,7 +145,8 @@ class Console:
 
     def _again(self, page: Page, request: web.Request, asked: dict[str, Any], error: FairlaneError) -> web.Response:
         """Return a page that says why a form or filter was refused, with what was typed, to be sent again."""
-        context = Shown({**asked, "error": error, "still": True})
+        is_unknown = asked.get("is_begun", False) and isinstance(error, Unreachable)  # a receipt may have been lost
+        context = Shown({**asked, "error": error, "is_unknown": is_unknown, "still": True})
         return self._html("again", request, context, problems.problem_of(error).kind.status, page=page)
 
     async def _sign_in_page(self, request: web.Request) -> web.StreamResponse:

@@ -63,9 +63,12 @@ def change_form(chosen: Callable[[Visit], TaskFilter], back: Callable[[Visit], s
     def apply(visit: Visit) -> Done:
         _, words, changes = changes_of(visit.form)
         result = visit.desks.tasks.change_many(chosen(visit), changes)
-        sentences = [f"{words} {_who(result.changed)}." if result.changed else "Nothing was changed."]
+        sentences = [f"{words} {_who(result.changed)}."] if result.changed else []
+        sentences += ["Nothing was changed."] if not (result.changed or result.failed) else []
         sentences += [f"{counted(result.unchanged, 'task')} had this already."] if result.unchanged else []
-        sentences += [f"Not changed: {counted(len(result.failed), 'task')}."] if result.failed else []
+        sentences += (
+            [f"Not changed, as far as is known: {counted(len(result.failed), 'task')}."] if result.failed else []
+        )
         return Done(" ".join([*sentences, *_reasons(result.failed), result.lacks_redis]).strip(), back(visit))
 
     return Form(plan=plan, apply=apply)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from dispatcher.model.errors import Unreachable
 from dispatcher.model.flow_pause import PauseKind
 from dispatcher.model.pools import Cap
 from tests.unit.dispatch.desk.desk_world import DeskWorld
@@ -181,6 +182,16 @@ async def test_plan_is_shown_again_once_somebody_else_has_changed_what_it_change
         done = await browser.send("/limits/service", again.hidden)
     assert "this is done" in done.text
     assert (busy.client.globals().capacity, busy.client.globals().tier_weights["high"]) == (100, 8)
+
+
+async def test_change_whose_receipt_did_not_come_may_be_done(busy: DeskWorld) -> None:
+    busy.service.fail_at("append GlobalChange", Unreachable("Pulsar did not answer in time."))
+    async with browsing(busy) as browser:
+        page = await browser.confirm("/limits/service", {"capacity": "50"})
+        assert page.status == 503
+        assert "It is not known whether this was done" in page.text
+        page = await browser.confirm("/limits/service", {"capacity": "x"})
+        assert "This was not done" in page.text
 
 
 async def test_plan_shows_which_tasks_would_end_at_another_time(busy: DeskWorld) -> None:

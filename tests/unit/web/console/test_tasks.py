@@ -293,7 +293,7 @@ async def test_plan_of_tasks_that_have_ended_meanwhile_names_them(world: DeskWor
         world.service.finish("sale")
         world.service.fold()
         done = await browser.confirm("/tasks/change", fields)
-        assert "Paused task low-00. Not changed: 1 task. Task sale is completed" in done.text
+        assert "Paused task low-00. Not changed, as far as is known: 1 task. Task sale is completed" in done.text
 
 
 @pytest.mark.parametrize(
