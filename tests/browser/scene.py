@@ -18,7 +18,7 @@ from dispatcher.model.task import PushTask
 from dispatcher.model.view import TargetCounts, TaskView, TierStats, WorkerBeat
 from estate.rules.node_life import NodeKind, NodeRecord, encode_nodes
 from fairlane import __version__
-from producers.desk.board.board import Board
+from producers.desk.board.board import Age, Board
 from producers.desk.board.share import Share
 from producers.desk.board.shown import ShownLists
 from producers.desk.front_door import FrontDoor
@@ -68,6 +68,11 @@ class FullBoard(Board):
     def held(self) -> Mapping[str, TaskView]:
         """The tasks by id."""
         return self._tasks
+
+    def age(self, app: str = "") -> Age:
+        """Return the age of tasks of which nothing new is to be known."""
+        self._shown.as_of_s = self._clock.monotonic_s()
+        return super().age(app)
 
     def hold(self, tasks: Mapping[str, TaskView], total: int) -> None:
         """Show these of all tasks."""
