@@ -27,7 +27,8 @@ def table(rows: Sequence[Mapping[str, Any]], prose: Collection[str] = ()) -> str
     kinds = {name: "text" if name in prose else kind_of(name, [str(row[name]) for row in rows]).value for name in names}
     head = "".join(f'<th scope="col" class="{kinds[name]}">{escape(name)}</th>' for name in names)
     body = "\n".join(f"<tr>{''.join(_cell(row[name], kinds[name]) for name in names)}</tr>" for row in rows)
-    return f'<div class="scroll"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table></div>'
+    whole = f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
+    return f'<div class="scroll" tabindex="0">{whole}</div>'
 
 
 def _cell(value: Any, kind: str) -> str:
