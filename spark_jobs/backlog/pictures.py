@@ -148,7 +148,7 @@ def waits(report: BacklogReport) -> str:
 def _cell(at_ms: float, wait: float | None, longest: float) -> str:
     if wait is None:
         return "<i></i>"
-    part = 0.06 + 0.54 * math.log1p(wait) / longest
+    part = 0.06 + 0.44 * math.log1p(wait) / longest
     return f'<i style="--part:{part:.0%}" title="{clock(at_ms)}: {span(wait)}">{brief(wait)}</i>'
 
 
