@@ -76,7 +76,10 @@ def spark_cluster(folder: Path, memory: str = "1g") -> Iterator[SparkCluster]:
 
 @contextmanager
 def _daemon(folder: Path, name: str, command: Sequence[str]) -> Iterator[int]:
-    """Start a process; yield its id. At the end it is killed with all its children."""
+    """Start a process that has not this checkout on its path; yield its id. At the end all its children are killed."""
+    work = folder / f"{name}-started-in"
+    work.mkdir()
+    given = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     own = {
         "SPARK_HOME": str(spark_home()),
         "SPARK_LOCAL_DIRS": str(folder / "local"),
@@ -86,7 +89,8 @@ def _daemon(folder: Path, name: str, command: Sequence[str]) -> Iterator[int]:
     with (folder / f"{name}.log").open("ab") as log:
         process = subprocess.Popen(
             [str(spark_home() / "bin" / "spark-class"), *command],
-            env={**os.environ, **own},
+            env=given | own,
+            cwd=work,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

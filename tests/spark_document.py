@@ -39,7 +39,8 @@ def examples() -> list[str]:
 
 
 def path_with_commands(folder: Path) -> str:
-    """A PATH on which `fairlane`, `python` and `spark-submit` are those of this environment."""
+    """A PATH on which `fairlane`, `python` and `spark-submit` are those of this environment. The first two have this
+    checkout; `spark-submit` has only what it is given."""
     import pyspark
 
     folder.mkdir()
@@ -47,7 +48,8 @@ def path_with_commands(folder: Path) -> str:
     for name, command in {
         "fairlane": f'"{sys.executable}" -m fairlane', "python": f'"{sys.executable}"', "spark-submit": f'"{submit}"',
     }.items():  # fmt: skip
-        (folder / name).write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+        path = "-u PYTHONPATH" if name == "spark-submit" else f'PYTHONPATH="{DOCUMENT.parents[1]}"'
+        (folder / name).write_text(f'#!/bin/sh\nexec env {path} {command} "$@"\n')
         (folder / name).chmod(0o755)
     return f"{folder}:{os.environ['PATH']}"
 

@@ -35,7 +35,7 @@ import spark_jobs
 spark = SparkSession.builder.getOrCreate()
 spark_jobs.register(spark)
 table = spark.range(0, 200, 1, 2).selectExpr("concat('device-', id) target")
-options = {"task": "installed", "app": "shop", "tier": "high", "channel": "log", "message": "Hi"}
+options = {"id": "installed", "app": "shop", "tier": "high", "channel": "log", "message": "Hi"}
 table.write.format("fairlane").mode("append").options(**options).save()
 """
 FEW_PARTS = " --conf spark.sql.shuffle.partitions=2 --conf spark.sql.adaptive.enabled=false"
@@ -57,8 +57,10 @@ def bare_python(tmp_path_factory: pytest.TempPathFactory) -> str:
     packages = next(path for path in sys.path if path.endswith("site-packages"))
     (folder / f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages/all.pth").write_text(packages)
     python = str(folder / "bin" / "python")
-    subprocess.run([python, "-c", "import pulsar, pyarrow"], check=True, cwd=folder)
-    assert subprocess.run([python, "-c", "import spark_jobs"], check=False, cwd=folder, capture_output=True).returncode
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    subprocess.run([python, "-c", "import pulsar, pyarrow"], check=True, cwd=folder, env=env)
+    own = subprocess.run([python, "-c", "import spark_jobs"], check=False, cwd=folder, env=env, capture_output=True)
+    assert own.returncode
     return python
 
 
@@ -139,8 +141,8 @@ def test_executors_have_the_package_by_py_files_or_installed(
     installed = f"PYSPARK_PYTHON='{sys.executable}' spark-submit --master {cluster.url} {SMALL} own.py"
     both = f"{installed} &\n{shipped}\nwait $!\n"
     with begin(both, tmp_path, small(fresh_settings, bare_python, tmp_path)) as running:
-        _, err = running.communicate(timeout=STARTED_S)
-    assert running.returncode == 0, err
+        out, err = running.communicate(timeout=STARTED_S)
+    assert running.returncode == 0, out + err
     with PushClient.connect(fresh_settings) as api, crew(fresh_settings, tmp_path / "crew", "one") as members:
         for name in ("installed", "sale"):
             members.check_sent_once(api.task(name), devices(FEW), DELIVERED_S)
