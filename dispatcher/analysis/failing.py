@@ -38,9 +38,8 @@ def is_incomplete(task: TaskView) -> bool:
 
 def trouble(task: TaskView, eta_s: float | None, now_ms: int) -> str:
     """Return why no end of a running task is in sight: FAILING or STUCK; empty if one is, or if it waits for people."""
+    if task.rate or task.state != "running" or not task.targets.pending:
+        return ""
     if task.waits_for_go or (task.hold_until_sealed and not task.sealed):
         return ""
-    if fails_by(task, now_ms):
-        return FAILING
-    is_idle = task.state == "running" and task.targets.pending and not task.rate
-    return STUCK if is_idle and eta_s is None else ""
+    return FAILING if fails_by(task, now_ms) else STUCK if eta_s is None else ""
