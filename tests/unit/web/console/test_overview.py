@@ -58,6 +58,8 @@ async def test_overview_names_a_channel_whose_tries_fail_first_and_no_end(shown:
     assert re.findall(r'<tr id="t-([^"]*)"', page.html)[0] == "digest"
     assert page.text.count("no end in sight while its tries fail") == 1
     assert " log failing " in page.text
+    assert "more are needed" not in page.text
+    assert re.search(r"Workers \d+ / \d+ tries fail", page.text)
 
 
 async def test_overview_leads_from_a_cap_to_the_form_that_changes_it(world: DeskWorld) -> None:
