@@ -10,7 +10,12 @@ from dispatcher.model.values import parse_duration_s
 from web.bodies import parse_query
 
 T = TypeVar("T", bound=msgspec.Struct)
-_LABELS = {"for_s": "Pause for", "ttl_s": "Time to live up to", "requests_s": "Requests/s", "q": "Part of the id"}
+_LABELS = {
+    "for_s": "Pause for",
+    "ttl_s": "Time to live up to",
+    "requests_s": "Requests/s",
+    "q": "Part of the id or app",
+}
 
 
 def label(name: str) -> str:

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from jinja2 import DictLoader, Environment, StrictUndefined, pass_context
 from jinja2.runtime import Context
@@ -14,6 +15,7 @@ from dispatcher.analysis.verdict import limits_at
 from dispatcher.analysis.why import pool_text
 from dispatcher.model.pools import Pool
 from dispatcher.model.values import NOTHING, count, duration, moment, percent
+from dispatcher.model.view import TaskView
 from fairlane import __version__
 from web.console.given import label
 
@@ -27,8 +29,10 @@ def _moment(ms: float) -> str:
     return moment(ms, datetime.now(UTC))
 
 
-def _limits_at(pool: str) -> str:
-    return limits_at(Pool.parse(pool) or Pool())
+def _limits_at(pool: str, task: TaskView | None = None) -> str:
+    """Return where a pool is changed; task: which page is shown after it."""
+    at = limits_at(Pool.parse(pool) or Pool())
+    return at.replace("#", f"&task={quote(task.id)}#").replace("?&", "?") if task else at
 
 
 def _soon(seconds: float | None) -> str:

@@ -32,7 +32,7 @@ class TaskSelection(Input):
     channel: str | None = None
     id_prefix: str | None = None
     q: str | None = None
-    """A part of the id."""
+    """A part of the id or of the app."""
 
     def only(self) -> dict[str, str | None]:
         """Return the selection as the desk takes it."""

@@ -1,6 +1,6 @@
 """Live tasks in groups that are served alike: figures of the service cost as much with 100,000 tasks as with ten."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from operator import add, attrgetter
 from typing import NamedTuple
@@ -88,6 +88,14 @@ def grouped(tasks: Iterable[TaskView]) -> list[TaskGroup]:
 
 def _expected(task: TaskView) -> int:
     return 0 if task.closed else max(0, task.expected_targets - task.targets.total)
+
+
+def announced(groups: Iterable[TaskGroup]) -> Counter[str]:
+    """Return by app the targets that are expected, and not published yet."""
+    found = Counter[str]()
+    for group in groups:
+        found[group.app] += group.expected
+    return found
 
 
 def merged(groups: Iterable[TaskGroup], settings: Globals) -> list[TaskGroup]:

@@ -39,7 +39,7 @@ class Selection:
     channel: str | None = None
     id_prefix: str | None = None
     q: str | None = None
-    """A part of the id."""
+    """A part of the id; if no app is selected, also of the app."""
     trouble: str | None = None
     """FAILING or STUCK of dispatcher.analysis.failing; known to `Lists` alone."""
     ids: ScopedIds = _INTERNAL
@@ -57,13 +57,17 @@ class Selection:
                 field = attrgetter(name)
                 found = [task for task in found if field(task) == value]
         shown = self.ids.shown
-        for part in (self.id_prefix, self.q):
-            if bare := (part or "").removeprefix(AS_IS):  # most ids are ruled out without the work to show them
-                found = [task for task in found if bare in task.id]
+        if bare := (self.id_prefix or "").removeprefix(AS_IS):  # most ids are ruled out without the work to show them
+            found = [task for task in found if bare in task.id]
         if (prefix := self.id_prefix) is not None:
             found = [task for task in found if shown(task.id).startswith(prefix)]
         if (part := self.q) is not None:
-            found = [task for task in found if part in shown(task.id)]
+            bare = part.removeprefix(AS_IS)
+            found = [
+                task
+                for task in found
+                if (part in task.app and not self.app) or (bare in task.id and part in shown(task.id))
+            ]
         return found
 
 

@@ -16,6 +16,7 @@ from dispatcher.model.tier import TIERS
 from dispatcher.model.values import counted, duration, text_of
 from fairlane.figures.usage import app_usage, apps
 from producers.control.access_control import KeyState
+from producers.desk.board.groups import announced
 from web.console.given import body, need, seconds, texts
 from web.console.page import Done, Form, Page, Plan, Visit
 from web.routes.service import PolicyChanges
@@ -45,6 +46,7 @@ def read(visit: Visit) -> dict[str, Any]:
         "apps": shown,
         "keys": listed,
         "rows": {"apps": shown, "keys": listed},
+        "announced": announced(groups),
         "chosen": chosen,
         "tiers": _TIERS,
         "scopes": _SCOPES,

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from operator import methodcaller
 from typing import Any
+from urllib.parse import quote
 
 from dispatcher.analysis.verdict import limits_at
 from dispatcher.model.errors import InvalidInput
@@ -16,7 +17,7 @@ from dispatcher.model.view import Globals
 from fairlane.figures.signals import ServiceState, SignalMeter
 from fairlane.figures.usage import apps, channels, quotas
 from producers.control.service_controls import ServiceControls
-from producers.desk.board.groups import TaskGroup, merged
+from producers.desk.board.groups import TaskGroup, announced, merged
 from web.console.causes import failing_tasks
 from web.console.given import body, need, seconds, texts
 from web.console.page import Done, Elsewhere, Form, Page, Plan, Visit
@@ -42,6 +43,7 @@ def read(visit: Visit) -> dict[str, Any]:
     failing = {task.channel for task in failing_tasks(visit.desks.board)}
     shown = {
         "failing": failing,
+        "announced": announced(groups),
         "settings": settings,
         "signals": signals,
         "age": age,
@@ -151,7 +153,8 @@ def _nothing(title: str, visit: Visit, settings: Globals) -> InvalidInput:
 def _apply(asked_of: Callable[[Visit, Globals], Asked], visit: Visit) -> Done:
     client = visit.desks.service.client("service.set")
     title, change = asked_of(visit, client.globals())
-    return Done(f"{title}: this is done, and in the audit. {client.change_service(change)}".strip())
+    to = f"/tasks/{quote(task)}" if (task := visit.form.get("task", "")) else ""
+    return Done(f"{title}: this is done, and in the audit. {client.change_service(change)}".strip(), to)
 
 
 def _of(settings: Globals, group: TaskGroup) -> tuple[object, ...]:

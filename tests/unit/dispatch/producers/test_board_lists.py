@@ -66,7 +66,12 @@ def naive(task: TaskView, selection: Selection) -> bool:
     """The filter, field by field."""
     shown = selection.ids.shown(task.id)
     alike = all(getattr(selection, name) in (None, getattr(task, name)) for name in ("app", "tier", "state"))
-    return alike and shown.startswith(selection.id_prefix or "") and (selection.q or "") in shown
+    part = selection.q or ""
+    return (
+        alike
+        and shown.startswith(selection.id_prefix or "")
+        and (part in shown or (not selection.app and part in task.app))
+    )
 
 
 def value(task: TaskView, by: str, etas: dict[str, float]) -> Any:
@@ -176,6 +181,6 @@ def test_tasks_without_an_estimate_come_after_all_others() -> None:
 def test_id_is_looked_for_as_the_key_sees_it() -> None:
     tasks = [msgspec.structs.replace(task_view(id_), app="shop") for id_ in ("shop--sale", "shop-x", "sale")]
     ids = ScopedIds("shop")
-    assert [task.id for task in Selection(q="shop", ids=ids).among(tasks)] == ["shop-x"]
+    assert [task.id for task in Selection(app="shop", q="shop", ids=ids).among(tasks)] == ["shop-x"]
     assert [task.id for task in Selection(id_prefix="sa", ids=ids).among(tasks)] == ["shop--sale"]
     assert [task.id for task in Selection(id_prefix="~", ids=ids).among(tasks)] == ["shop-x", "sale"]

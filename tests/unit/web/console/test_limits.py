@@ -7,6 +7,7 @@ from dispatcher.model.flow_pause import PauseKind
 from dispatcher.model.pools import Cap
 from tests.unit.dispatch.desk.desk_world import DeskWorld
 from tests.unit.web.console.browser import browsing
+from tests.unit.web.console.test_tasks import fail, submit_half
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ async def test_link_beside_a_cap_fills_the_form_with_its_app_channel_and_rate(bu
         assert at == "/limits?channel=log#change"
         assert '"/limits?app=shop&amp;channel=log#change">log</a> 20/s' in (await browser.get("/limits")).html
         filled = (await browser.get("/limits?app=shop&channel=log")).html
-        by_channel = filled[filled.index('action="/limits/channel"') :]
+        by_channel = filled[filled.rindex('action="/limits/channel"') :]
         for name, value in (("channel", "log"), ("app", "shop"), ("cap", "20")):
             assert f'name="{name}" value="{value}"' in by_channel.partition("</form>")[0]
         by_app = filled[filled.index('action="/limits/app"') :].partition("</form>")[0]
@@ -57,7 +58,7 @@ async def test_forms_have_what_is_set_and_change_what_is_new_alone(busy: DeskWor
     busy.client.change_service(lambda service: service.join_quota("project", "log", "news"))
     async with browsing(busy) as browser:
         by_app = (
-            (await browser.get("/limits?app=shop")).html.partition('action="/limits/app"')[2].partition("</form>")[0]
+            (await browser.get("/limits?app=shop")).html.rpartition('action="/limits/app"')[2].partition("</form>")[0]
         )
         given = {"app": "shop", "cap": "20", "weight": "1", "tasks": "7", "targets": ""}
         for name, value in given.items():
@@ -66,7 +67,7 @@ async def test_forms_have_what_is_set_and_change_what_is_new_alone(busy: DeskWor
         assert "Set a cap of 30/s for app shop Cap of app shop: 20/s → 30/s This concerns" in plan.text
         paused = await browser.get("/limits?app=shop&channel=log")
         assert "The channel is not paused. App shop is paused on it: hand, legal." in paused.text
-        group = (await browser.get("/limits?quota=project")).html.partition('action="/limits/quota"')[2]
+        group = (await browser.get("/limits?quota=project")).html.rpartition('action="/limits/quota"')[2]
         assert 'name="cap" value="600"' in group
         assert '<option value="request" selected>' in group
         left = {"quota": "project", "joins": "false", "channel": "log", "app": "news"}
@@ -74,6 +75,39 @@ async def test_forms_have_what_is_set_and_change_what_is_new_alone(busy: DeskWor
             "Remove app news on channel log from its quota group" in (await browser.confirm("/limits/quota", left)).text
         )
     assert not busy.client.globals().quotas
+
+
+async def test_form_of_what_holds_back_begins_with_its_end_and_leads_back_to_the_task(busy: DeskWorld) -> None:
+    busy.client.cap_app("shop", 20, channel="log")
+    busy.client.pause_channel("log", app="shop")
+    async with browsing(busy) as browser:
+        form = (await browser.get("/limits?app=shop&channel=log&task=sale")).html.partition('id="change"')[2]
+        assert form.index("Resume app shop on channel log") < form.index("Remove the cap of app shop on channel log")
+        fields = {"app": "shop", "channel": "log", "task": "sale"}
+        for change in ({"paused": "false"}, {"cap": "none"}):
+            plan = await browser.send("/limits/channel", fields | change)
+            done = await browser.send("/limits/channel", plan.hidden)
+            assert done.link("See task sale") == "/tasks/sale"
+        assert not busy.client.globals().caps
+        assert not busy.client.globals().flow_pauses
+        left = (await browser.get("/limits?app=shop&channel=log")).html
+        assert "Resume app shop" not in left
+        assert "Remove the cap" not in left
+
+
+async def test_channel_whose_tries_fail_is_marked_as_on_the_overview(busy: DeskWorld) -> None:
+    fail(busy, "sale")
+    async with browsing(busy) as browser:
+        for page in ("/limits", "/"):
+            assert " log failing " in (await browser.get(page)).text
+
+
+async def test_announced_targets_are_told_from_those_that_wait(busy: DeskWorld) -> None:
+    busy.client.limit_app("shop", targets=9_000)
+    submit_half(busy, expected_targets=500)
+    async with browsing(busy) as browser:
+        for page in ("/limits", "/apps"):
+            assert "1,000 + 500 announced / 9,000" in (await browser.get(page)).text, page
 
 
 async def test_link_of_a_paused_app_fills_the_form_with_its_channel(busy: DeskWorld) -> None:

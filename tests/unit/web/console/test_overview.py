@@ -56,7 +56,7 @@ async def test_overview_names_a_channel_whose_tries_fail_first_and_no_end(shown:
         page = await browser.get("/")
     assert "Channel log: tries fail: Failed to connect Task digest waits." in page.text
     assert re.findall(r'<tr id="t-([^"]*)"', page.html)[0] == "digest"
-    assert page.text.count("no end in sight while its tries fail") == 1
+    assert "no end in sight" in page.text
     assert " log failing " in page.text
     assert "more are needed" not in page.text
     assert re.search(r"Workers \d+ / \d+ tries fail", page.text)

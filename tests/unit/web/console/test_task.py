@@ -1,6 +1,5 @@
 """The page of one task: how far it is, why it is not sooner, what would help, and its changes."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ from producers.control.task_changes import Changes, TaskFilter
 from tests.records import beat, target_record
 from tests.unit.dispatch.desk.desk_world import DeskWorld
 from tests.unit.web.console.browser import Browser, browsing
-from tests.unit.web.console.test_tasks import fail, show, token
+from tests.unit.web.console.test_tasks import fail, show, submit_half, token
 from web.console.causes import cause_now
 from web.console.render import environment
 
@@ -73,9 +72,13 @@ async def test_page_says_how_far_why_and_the_same_as_commands(world: DeskWorld) 
 async def test_cause_leads_to_the_form_that_changes_it(world: DeskWorld) -> None:
     async with browsing(world) as browser:
         world.client.pause_channel("log", app="shop")
-        assert (await browser.get("/tasks/sale")).link("Resume shop on log…") == "/limits?app=shop&channel=log#change"
+        assert (await browser.get("/tasks/sale")).link(
+            "Resume shop on log…"
+        ) == "/limits?app=shop&channel=log&task=sale#change"
         world.client.pause_channel("log")
-        assert (await browser.get("/tasks/digest")).link("Resume channel log…") == "/limits?channel=log#change"
+        assert (await browser.get("/tasks/digest")).link(
+            "Resume channel log…"
+        ) == "/limits?channel=log&task=digest#change"
 
 
 async def test_resume_of_a_task_whose_app_is_paused_says_so_and_leads_there(world: DeskWorld) -> None:
@@ -185,21 +188,14 @@ async def test_page_offers_nothing_to_change_while_no_worker_runs(world: DeskWor
 
 async def test_task_whose_submission_has_died_says_so_everywhere(world: DeskWorld) -> None:
     work(world)
-
-    def audience() -> Iterator[str]:
-        yield "a"
-        raise RuntimeError
-
-    task = {"id": "half", "app": "shop", "tier": "high", "channel": "log", "message": "Hi", "expected_targets": 30_000}
-    with pytest.raises(RuntimeError):
-        world.client.submit(PushTask(**task, hold_until_sealed=True), audience())  # type: ignore[arg-type]
+    submit_half(world, expected_targets=30_000, hold_until_sealed=True)
     text = "its submission is not complete: 0 of 30,000 targets are stored"
     async with browsing(world) as browser:
         page = (await browser.get("/tasks/half")).text
         assert f"Now: {text}" in page
         assert "If its submission has ended: submit it again with the same id, or cancel it." in page
         assert "No weight, tier or cap helps while its submission is not complete." in page
-        assert "0 of 0 stored; 30,000 more are announced" in page
+        assert "0 of 0 stored; 30,000 announced" in page
         assert " running " not in page
         assert text in (await browser.get("/tasks?q=half")).text
         assert text in (await browser.get("/")).text
