@@ -46,7 +46,7 @@ THOROUGH = (
     "tests/exploration/test_settle_orders.py::test_every_order_ends_well[[]sent in parts]",
     "tests/exploration/test_settle_orders.py::test_every_order_ends_well[[]two envelopes]",
     "tests/integration/dispatch/test_another_redis.py::test_a_worker_with_another*",
-    "tests/integration/spark_jobs/test_backlog_snapshot.py::test_a_lane_of_which_one_partition*",
+    "tests/integration/spark_jobs/test_backlog_snapshot.py::test_a_snapshot_has_the_entries_of_each_partition*",
     "tests/integration/dispatch/test_closed_tasks.py::test_a_task_whose_outcome_topic_is_away*",
     "tests/integration/dispatch/test_closed_tasks.py::test_what_a_worker_records*",
     "tests/integration/dispatch/test_delivery_http.py::test_what_waits_in_a_retry_lane_does_not_hold_up_the_end[[]high]",
