@@ -101,10 +101,11 @@ def _sentence(scene: Scene) -> tuple[str, str, str]:
         return f"All that is due is sent{later}.", "", ""
     if scene.last is None and not scene.endless:
         return f"{scene.waiting:,} targets wait; their end is not known yet.", "", ""
-    task, _, text = scene.last or scene.endless[0]
+    task, cause, text = scene.last or scene.endless[0]
     because = f": {text}." if text else "."
     if scene.last is None:
-        return f"{scene.waiting:,} targets wait, and no end is in sight for ", task.id, because
+        what = "nothing is sent of" if PAUSED in cause else "no end is in sight for"
+        return f"{scene.waiting:,} targets wait, and {what} ", task.id, because
     what = "All that can be sent" if scene.endless else "All that waits"
     now = datetime.fromtimestamp(scene.now_ms / 1000, UTC)
     at = moment(scene.now_ms + 1000 * (task.eta_s or 0), now)

@@ -83,7 +83,7 @@ def test_verdict_names_a_task_without_an_end_beside_the_last_one() -> None:
 
 def test_verdict_of_tasks_without_an_end_names_the_first() -> None:
     stuck = scene(last=None, endless=[Held(task("news"), "paused", "it is paused")])
-    assert sentence_of(stuck) == "5 targets wait, and no end is in sight for news: it is paused."
+    assert sentence_of(stuck) == "5 targets wait, and nothing is sent of news: it is paused."
 
 
 def test_task_that_nothing_explains_has_the_runbook_of_stuck_tasks() -> None:

@@ -1,5 +1,6 @@
 """Tasks: which are stuck, which are mine, and in what order they will end."""
 
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -7,10 +8,12 @@ from urllib.parse import urlencode
 
 from dispatcher.analysis.failing import FAILING, STUCK
 from dispatcher.model.errors import InvalidInput, NotReady, Unreachable
-from dispatcher.model.view import ENDED_STATES, TaskView
+from dispatcher.model.view import ENDED_STATES, Globals, TaskView
 from fairlane.figures.rows import task_fields
+from fairlane.figures.signals import ServiceState, SignalMeter
 from producers.control.task_changes import LIVE_STATES, TaskFilter
-from web.console.causes import cause_now
+from producers.desk.board.groups import merged
+from web.console.causes import cause_now, settings_known
 from web.console.page import Page, Visit
 from web.console.steering import change_form
 
@@ -19,6 +22,8 @@ MAX_ROWS = 10_000
 """Rows of a table as CSV, and tasks that are changed because of a part of their ids."""
 FILTERS = ("app", "state", "tier", "channel", "q")
 NEXT_TO_END = "eta"
+_USED = 0.8
+"""Above this part of it a task's own cap holds it back."""
 
 
 def read(visit: Visit) -> dict[str, Any]:
@@ -57,10 +62,26 @@ def _selection(only: Mapping[str, str | None]) -> dict[str, str | None]:
 
 def _why(visit: Visit, tasks: Sequence[TaskView]) -> dict[str, tuple[str, str]]:
     """Return what holds tasks back, by id: the cause, and the same in words; both are empty if that is not known."""
-    held = dict[str, str]()
+    held, settings, caps = dict[str, str](), None, list[str]()
     with suppress(Unreachable, NotReady):
         held = visit.desks.board.held(tasks)
-    return {task.id: cause_now(task, held.get(task.id, "")) for task in tasks}
+        if settings := settings_known(visit):
+            jobs = [group.job for group in merged(visit.desks.board.groups(), settings)]
+            workers = visit.desks.service.client("workers.list").workers()
+            caps = SignalMeter().take(ServiceState(time.time(), jobs, settings, workers)).caps
+    return {
+        task.id: cause_now(task, held.get(task.id, ""), _cap(task, settings, caps), settings=settings) for task in tasks
+    }
+
+
+def _cap(task: TaskView, settings: Globals | None, caps: Sequence[str]) -> str:
+    """Return the cap that holds a task back, as a cause; empty if none does. caps: pools whose caps do."""
+    if task.state != "running" or not task.targets.pending:
+        return ""
+    if task.cap and task.rate >= _USED * task.cap:
+        return "task_cap"
+    pools = settings.pools_of(task.app, task.channel) if settings else ()
+    return next((f"cap:{pool}" for pool in pools if pool in caps), "")
 
 
 def _address(kept: Mapping[str, str], **changed: str) -> str:

@@ -71,6 +71,16 @@ async def test_overview_leads_from_a_cap_to_the_form_that_changes_it(world: Desk
     assert page.link("app shop on channel log") == "/limits?app=shop&channel=log#change"
 
 
+async def test_pause_with_an_end_says_it(shown: DeskWorld) -> None:
+    shown.client.pause_channel("log", app="shop", reason="legal", for_s=600)
+    async with browsing(shown) as browser:
+        text = (await browser.get("/")).text
+    assert re.search(
+        r"nothing is sent of sale : app shop is paused .* \(hand, legal, until [-\d: ]+\)", text.replace("shop--", "")
+    )
+    assert re.search(r"App shop is paused on channel log hand, legal, until \d", text)
+
+
 async def test_overview_counts_tasks_of_each_state(shown: DeskWorld) -> None:
     async with browsing(shown) as browser:
         page = await browser.get("/")

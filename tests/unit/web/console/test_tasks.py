@@ -125,6 +125,8 @@ async def test_rows_say_what_holds_the_task_back(world: DeskWorld) -> None:
         assert page.text.count("tries fail: Failed to connect") == 1
         assert page.text.count("it is paused") == 1
         assert "no worker" not in page.text
+        world.client.cap_app("shop", 5)
+        assert "the cap of 5/s of app shop holds it back" in (await browser.get("/tasks?q=low-00")).text
         world.client.pause_channel("log")
         assert (await browser.get("/tasks?tier=high")).text.count("channel log is paused") == 1
 
