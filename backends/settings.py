@@ -135,6 +135,25 @@ class PulsarSettings(SettingGroup):
         return [("Pulsar", setting) for setting, url in given.items() if url is None]
 
 
+class StorageSettings(SettingGroup):
+    """The object store of tables, and the keys to it. Without keys, each library looks into the environment."""
+
+    endpoint: HttpUrl | None = Field(default=None, description="address of an S3 service; default: that of AWS")
+    region: str | None = Field(default=None, description="region of the S3 service")
+    access_key: Secret | None = Field(default=None, description="access key of S3; default: as AWS's tools find it")
+    secret_key: Secret | None = Field(default=None, description="secret key of S3")
+    session_token: Secret | None = Field(default=None, description="token of a temporary key of S3")
+    azure_key: Secret | None = Field(default=None, description="key of the storage account in an abfss:// URL")
+
+    def plain(self) -> dict[str, str]:
+        """Return the values that are set, secrets in clear text."""
+        return {
+            name: value.get_secret_value() if isinstance(value, SecretStr) else str(value)
+            for name, value in self
+            if value is not None
+        }
+
+
 class RedisSettings(SettingGroup):
     """One Redis (or Valkey) server or the Sentinels of one, the database in it and the prefix of every key."""
 
