@@ -27,7 +27,7 @@ from pydantic_settings import (
 
 from backends.addresses import Address
 from backends.files import parse_toml, read_text
-from backends.settings import EstateSettings, Name, ProducerOptions, PulsarSettings, RedisSettings
+from backends.settings import EstateSettings, Name, ProducerOptions, PulsarSettings, RedisSettings, StorageSettings
 from consumers.delivery.settings import HttpChannelSettings, PushChannels, PushChannelSettings
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.field_errors import in_words
@@ -70,13 +70,16 @@ class Settings(BaseSettings):
         default=None,
         description="directory of downloads, shared by checkouts; default: `fairlane` in the user's cache directory",
     )
-    tables: Path | None = Field(
-        default=None, description="directory of the tables that jobs read and write; default: `tables` in home"
+    tables: str | None = Field(
+        default=None,
+        description="directory of the tables that jobs read and write, or its URL in an object store "
+        "(s3://, gs://, abfss://, hdfs://); default: `tables` in home",
     )
     pulsar: PulsarSettings = PulsarSettings()
     redis: RedisSettings = RedisSettings()
     estate: EstateSettings = EstateSettings()
     producer: ProducerOptions = ProducerOptions()
+    storage: StorageSettings = StorageSettings()
     worker: WorkerSettings = WorkerSettings()
     journal: JournalSettings = JournalSettings()
     log: LogSettings = LogSettings()
@@ -126,9 +129,9 @@ class Settings(BaseSettings):
         return cache_folder(os.environ, self.cache)
 
     @property
-    def tables_folder(self) -> Path:
+    def tables_folder(self) -> str:
         """Return the folder of the tables. Raises InvalidInput if neither it nor `home` is set or known."""
-        return self.tables or self.home_folder / "tables"
+        return self.tables or str(self.home_folder / "tables")
 
     def channel_classes(self) -> dict[str, str]:
         """Return, by channel name, the built-in name or `module:Class` of every channel a worker serves."""

@@ -15,8 +15,10 @@ from dispatcher.model.pools import TOTAL
 from dispatcher.model.tier import DEFAULT_TIER_WEIGHTS, MILLI, TIERS
 from lab.synthetic.journal import RECORD, outcome_table
 from spark_jobs.backlog.snapshot_files import SCHEMA, FileSettings, SnapshotFiles
-from spark_jobs.journal.files import OUTCOMES, FileWriter
-from spark_jobs.journal.log import CommitChange, JournalLog
+from spark_jobs.journal.files import OUTCOMES, journal_table
+from spark_jobs.journal.job import create_journal
+from spark_jobs.storage.data_files import FileWriter
+from spark_jobs.storage.folder import Folder
 
 APPS, CHANNELS = 7, ("push", "mail")
 WEIGHTS = {str(tier): weight / MILLI for tier, weight in DEFAULT_TIER_WEIGHTS.items()}
@@ -83,7 +85,7 @@ def make_tables(folder: Path, size: SyntheticBacklog, until: datetime) -> None:
         for number in range(size.tasks)
     ]
     sent: list[Sent] = []
-    with SnapshotFiles(FileSettings(folder, keep_days=0)) as files:
+    with SnapshotFiles(FileSettings(folder, every_s=300.0, keep_days=0)) as files:
         for row in _snapshots(tasks, size, first, sent):
             files.add(row)
     _make_journal(folder, size, first, sent)
@@ -150,18 +152,19 @@ def _make_journal(folder: Path, size: SyntheticBacklog, first: datetime, sent: S
     chance = np.random.default_rng(size.seed)
     parts = np.array([count for _, _, count in sent])
     rows = chance.multinomial(size.outcomes, parts / parts.sum())
-    log, added = JournalLog(folder), []
+    create_journal(Folder.of(folder))
+    table, added = journal_table(folder, OUTCOMES), []
     indexes_by_file: dict[tuple[str, str], list[int]] = {}
     for index, (number, task, _) in enumerate(sent):
         day = f"{first + timedelta(seconds=number * size.every_s):%Y-%m-%d}"
         indexes_by_file.setdefault((day, task.app), []).append(index)
-    for (day, app), indexes in indexes_by_file.items():
-        writer = FileWriter(log.root, OUTCOMES, "made-up", day, app)
+    for (day, _), indexes in indexes_by_file.items():
+        writer = FileWriter(table.folder, table.schema, day=day)
         of_rows: npt.NDArray[np.int64] = np.repeat(indexes, rows[indexes])
         for begin in range(0, len(of_rows), _ROWS_AT_ONCE):
             writer.write(_outcomes(of_rows[begin : begin + _ROWS_AT_ONCE], size, first, sent, chance))
         added.append(writer.close())
-    log.append(log.read(), CommitChange(added=added), int(first.timestamp() * 1000))
+    table.read().commit(added)
 
 
 def _outcomes(
@@ -172,6 +175,7 @@ def _outcomes(
     at_us = (first.timestamp() + (stretches + chance.random(count)) * size.every_s) * 1e6
     columns = {
         "task": pa.array([sent[index][1].name for index in indexes]),
+        "app": pa.array([sent[index][1].app for index in indexes]),
         "channel": pa.array([sent[index][1].channel for index in indexes]),
         "writer": "0",
         "sequence": np.arange(count),

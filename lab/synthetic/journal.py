@@ -12,9 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from spark_jobs.journal.files import OUTCOMES, SCHEMAS, TASKS, FileWriter, write_rows
-from spark_jobs.journal.log import CommitChange, JournalLog
+from spark_jobs.journal.files import OUTCOME_FILE, OUTCOMES, TASKS, journal_table
+from spark_jobs.journal.job import create_journal
 from spark_jobs.reconcile.differences import NO_OUTCOME, NOT_IN_AUDIENCE, SENT_TWICE, TWICE
+from spark_jobs.storage.data_files import FileWriter, write_rows
+from spark_jobs.storage.folder import Folder
 
 TASK, APP, CHANNEL = "made-up", "shop", "push"
 ENVELOPE, WRITERS = 500, 8
@@ -48,27 +50,28 @@ def make_tables(folder: Path, size: SyntheticJournal, at: datetime) -> Path:
     odd = chance.choice(size.targets // 2, (3, size.planted), replace=False) * 2 + 1
     audience = folder / "audience"
     audience.mkdir(parents=True)
-    log, added = JournalLog(folder), []
+    create_journal(Folder.of(folder))
+    outcomes, tasks, added = journal_table(folder, OUTCOMES), journal_table(folder, TASKS), []
     for first in range(0, size.targets, _ROWS_OF_A_FILE):
         numbers = np.arange(first, min(size.targets, first + _ROWS_OF_A_FILE))
         targets = _targets(chance, len(numbers))
         pq.write_table(pa.table({"target": targets}), audience / f"part-{first:010d}.parquet", compression="zstd")
-        writer = FileWriter(log.root, OUTCOMES, "made-up", f"{at:%Y-%m-%d}", APP)
+        writer = FileWriter(outcomes.folder, outcomes.schema, day=f"{at:%Y-%m-%d}")
         writer.write(_outcomes(numbers, targets, odd, at))
         added.append(writer.close())
-    added += write_rows(log.root, TASKS, "made-up", [_task(size, at)])
-    log.append(log.read(), CommitChange(added=added), int(at.timestamp() * 1000))
+    outcomes.read().commit(added)
+    tasks.read().commit(write_rows(tasks.folder, tasks.schema, [_task(size, at)]))
     return audience
 
 
 def outcome_table(count: int, columns: Mapping[str, Any]) -> pa.Table:
     """Return rows of outcomes. columns: an array, or one value for all rows; those left out are null."""
     arrays = []
-    for field in SCHEMAS[OUTCOMES]:
+    for field in OUTCOME_FILE:
         values = columns.get(field.name)
         is_array = isinstance(values, np.ndarray | pa.Array)
         arrays.append(pa.array(values, field.type) if is_array else pa.repeat(pa.scalar(values, field.type), count))
-    return pa.table(arrays, schema=SCHEMAS[OUTCOMES])
+    return pa.table(arrays, schema=OUTCOME_FILE)
 
 
 def _targets(chance: np.random.Generator, count: int) -> pa.Array:
@@ -95,6 +98,7 @@ def _columns(indexes: Numbers, targets: pa.Array, at: datetime) -> dict[str, Any
     writers = pa.array([f"writer-{number}" for number in range(WRITERS)])
     return {
         "task": TASK,
+        "app": APP,
         "channel": CHANNEL,
         "writer": writers.take(pa.array(envelopes % WRITERS)),
         "sequence": envelopes // WRITERS,

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dispatcher.analysis.why import SCHEDULED
@@ -17,6 +16,7 @@ from spark_jobs.backlog.journal import JournalFacts, JournalQuery, journal_facts
 from spark_jobs.backlog.report import AGE_BANDS_S
 from spark_jobs.backlog.snapshots import STATE_FIELDS, TIMELINE_FIELDS, Snapshots, Times, choose, find, is_among
 from spark_jobs.session.frames import kept
+from spark_jobs.storage.folder import Place
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -45,7 +45,7 @@ Fields = Mapping[str, Any]
 class ReportOptions:
     """Settings of the report."""
 
-    tables: Path
+    tables: Place
     since_ms: int
     """The start of the report's time span."""
     recent_s: float = 300.0

@@ -5,7 +5,6 @@ Spark aggregates the large data (spark_jobs.backlog.facts); the report is made f
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dispatcher.analysis.forecast import forecast
@@ -29,6 +28,7 @@ from spark_jobs.backlog.snapshots import DIMENSIONS
 from spark_jobs.backlog.waves import Waited, blamed, gaps_of, series_of
 from spark_jobs.journal.tables import outcome_rows, reading
 from spark_jobs.session.session import SessionSettings, for_rows
+from spark_jobs.storage.folder import Place
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _NAME = "fairlane backlog report"
 
 
-def session_settings(master: str, tables: Path) -> SessionSettings:
+def session_settings(master: str, tables: Place) -> SessionSettings:
     """Return the session settings for a report on these tables."""
     if not master.startswith("local"):
         return SessionSettings(app_name=_NAME, master=master)

@@ -11,17 +11,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from itertools import accumulate
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from spark_jobs.backlog.snapshots import DIMENSIONS
-from spark_jobs.journal.files import NO_APP, OUTCOMES
-from spark_jobs.journal.log import JournalLog, TableFile
+from spark_jobs.journal.files import OUTCOMES, journal_table
 from spark_jobs.session.failures import translated
+from spark_jobs.storage.data_files import DataFile, parquet_file
+from spark_jobs.storage.folder import Folder, Place
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 BUCKETS_A_DOUBLING = 4
 NOT_KNOWN = "(not known)"
 """The app of outcomes from before records had it, and the tier of unknown tasks."""
-COLUMNS = ("task", "channel", "attempt", "outcome", "at", "latency_ms")
+COLUMNS = ("task", "channel", "app", "attempt", "outcome", "at", "latency_ms")
 _COUNTS = ("done", "sent", "lost", "retried")
 _ROWS_OF_A_PIECE = 1 << 21
 WAITS_OF_APPS = 8
@@ -88,20 +87,21 @@ class Sums(NamedTuple):
 class RowGroups(NamedTuple):
     """Every `of`-th row group of a file, from the `number`-th on."""
 
+    folder: Folder
     path: str
-    app: str
+    """Below the folder."""
     number: int = 0
     of: int = 1
 
 
-def journal_facts(spark: "SparkSession", tables: Path, asked: JournalQuery) -> JournalFacts | None:
+def journal_facts(spark: "SparkSession", tables: Place, asked: JournalQuery) -> JournalFacts | None:
     """Collect the facts from the journal; None if it has no outcomes from the days asked for."""
-    log = JournalLog(tables)
+    state = journal_table(tables, OUTCOMES).read()
     day = f"{datetime.fromtimestamp(asked.first_ms / 1000, UTC):%Y-%m-%d}"
-    files = [file for file in log.read().table(OUTCOMES) if file.day >= day]
+    files = [file for file in state.files if file.partition["day"] >= day]
     if not files:
         return None
-    sums = read(spark, log.root, files, asked)
+    sums = read(spark, state.table.folder, files, asked)
     names = sums.names.to_pylist()
     of_apps = Counter[str]()
     for row in names:
@@ -117,9 +117,9 @@ def journal_facts(spark: "SparkSession", tables: Path, asked: JournalQuery) -> J
     )
 
 
-def read(spark: "SparkSession", root: Path, files: Sequence[TableFile], asked: JournalQuery) -> Sums:
-    """Sum up the journal. root: its folder. files: of its outcomes, at least one. Raises FairlaneError."""
-    pieces = [piece for file in files for piece in _pieces(root, file)]
+def read(spark: "SparkSession", folder: Folder, files: Sequence[DataFile], asked: JournalQuery) -> Sums:
+    """Sum up the journal. folder: of its outcomes. files: at least one of these. Raises FairlaneError."""
+    pieces = [piece for file in files for piece in _pieces(folder, file)]
     context = spark.sparkContext
     count = min(len(pieces), max(4 * context.defaultParallelism, -(-sum(f.rows for f in files) // _ROWS_OF_A_PIECE)))
     context.setJobDescription("backlog report: the journal")
@@ -128,34 +128,35 @@ def read(spark: "SparkSession", root: Path, files: Sequence[TableFile], asked: J
         return total_of(shares.map(partial(_read, asked)).collect())
 
 
-def _pieces(root: Path, file: TableFile) -> Iterator[RowGroups]:
+def _pieces(folder: Folder, file: DataFile) -> Iterator[RowGroups]:
     """Return the pieces of a file: several tasks read a large one."""
     of = max(1, file.rows // _ROWS_OF_A_PIECE)
-    return (RowGroups(str((root / file.path).resolve()), file.app, number, of) for number in range(of))
+    return (RowGroups(folder, file.path, number, of) for number in range(of))
 
 
 def _read(asked: JournalQuery, pieces: Sequence[RowGroups]) -> Sums:
     """Sum up some pieces. Runs in an executor, with one row group in memory at a time."""
-    sums = [done(rows, piece.app, asked) for piece in pieces for rows in _row_groups(piece)]
+    sums = [done(rows, asked) for piece in pieces for rows in _row_groups(piece)]
     return summed(pa.concat_tables(sums) if sums else DONE.empty_table(), asked)
 
 
 def _row_groups(piece: RowGroups) -> Iterator[pa.Table]:
-    with pq.ParquetFile(piece.path, read_dictionary=["task", "channel", "outcome"]) as file:
+    with parquet_file(piece.folder, piece.path, read_dictionary=["task", "channel", "app", "outcome"]) as file:
         for group in range(piece.number, file.num_row_groups, piece.of):
             yield file.read_row_group(group, columns=list(COLUMNS), use_threads=False)
 
 
-def done(outcomes: pa.Table, app: str, asked: JournalQuery) -> pa.Table:
+def done(outcomes: pa.Table, asked: JournalQuery) -> pa.Table:
     """Return the targets done of each task in each time span: rows of DONE.
 
-    outcomes: COLUMNS of spark_jobs.journal.files.OUTCOME_FILE, of one app.
+    outcomes: COLUMNS of spark_jobs.journal.files.OUTCOME_FILE.
     """
     since_us = pc.subtract(outcomes["at"].cast(pa.int64()), asked.first_ms * 1000)
     wait_ms = pc.max_element_wise(outcomes["latency_ms"], 0)
     columns = {
         "task": outcomes["task"],
         "channel": outcomes["channel"],
+        "app": outcomes["app"],
         "bin": pc.divide(since_us, asked.step_ms * 1000),
         "bucket": pc.floor(pc.multiply(pc.log2(pc.add(wait_ms, 1)), BUCKETS_A_DOUBLING)).cast(pa.int32()),
         "done": outcomes["attempt"],
@@ -164,12 +165,13 @@ def done(outcomes: pa.Table, app: str, asked: JournalQuery) -> pa.Table:
         "retried": pc.greater(outcomes["attempt"], 0).cast(pa.int8()),
     }
     rows = pa.table(columns).filter(pc.greater_equal(since_us, 0)).unify_dictionaries()
-    counted = rows.group_by(["task", "channel", "bin", "bucket"], use_threads=False).aggregate(
+    counted = rows.group_by(["task", "channel", "app", "bin", "bucket"], use_threads=False).aggregate(
         [("done", "count"), *((name, "sum") for name in _COUNTS[1:])]
     )
-    known = app if app not in ("", NO_APP) else NOT_KNOWN
     named = counted.rename_columns([name.partition("_")[0] for name in counted.column_names])
-    return named.append_column("app", pa.repeat(known, len(named))).select(DONE.names).cast(DONE)
+    rows_done = named.select(DONE.names).cast(DONE)
+    app = DONE.get_field_index("app")
+    return rows_done.set_column(app, "app", pc.fill_null(rows_done["app"], NOT_KNOWN))
 
 
 def _is_one_of(outcome: pa.ChunkedArray, *names: str) -> pa.ChunkedArray:

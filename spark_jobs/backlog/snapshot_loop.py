@@ -71,12 +71,12 @@ class SnapshotSeries:
         """Take one snapshot, or leave a gap."""
         try:
             row = self.take()
+            self.files.add(row)
         except FairlaneError as error:
             if not error.retryable:
                 raise
             self._say(f"no snapshot: {error}")
             return
-        self.files.add(row)
         self.taken += 1
         self._say("; ".join(failures(row)))
 

@@ -1,20 +1,21 @@
 """Find the stored snapshots of the backlog, choose among them, and read them as long rows: one per task or lane."""
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from dispatcher.model.errors import NotFound
-from spark_jobs.backlog.snapshot_files import FOLDER, SCHEMA
+from spark_jobs.backlog.snapshot_files import snapshot_table
 from spark_jobs.journal.tables import unreadable
-from spark_jobs.session.frames import spark_schema
+from spark_jobs.storage.data_files import DataFile, parquet_file
+from spark_jobs.storage.delta import Table
+from spark_jobs.storage.folder import Place
+from spark_jobs.storage.frames import frame_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,14 +29,14 @@ _COUNTS = ("published", "sent", "invalid", "failed", "expired", "cancelled")
 _LAST_HOUR_MS, _LAST_MINUTE_MS = 3_600_000, 60_000
 
 
-def snapshot_days(tables: Path, since_ms: int) -> list[Path]:
-    """Return the folders of days since then that hold snapshots. Raises NotFound if there are none."""
-    folder, since = (tables / FOLDER).resolve(), datetime.fromtimestamp(since_ms / 1000, UTC)
-    first = f"day={since:%Y-%m-%d}"
-    days = sorted(day for day in folder.glob("day=*") if day.name >= first and any(day.glob("[!_]*.parquet")))
-    if not days:
+def snapshot_files(tables: Place, since_ms: int) -> list[DataFile]:
+    """Return the files of the days since then that hold snapshots. Raises NotFound if there are none."""
+    state, since = snapshot_table(tables).read(), datetime.fromtimestamp(since_ms / 1000, UTC)
+    files = [file for file in state.files if file.partition["day"] >= f"{since:%Y-%m-%d}"]
+    if not files:
+        folder = state.table.folder
         raise NotFound(f"{folder} holds no snapshots since {since:%Y-%m-%d %H:%M} UTC.", HOW_TO_RECORD)
-    return days
+    return files
 
 
 @dataclass(frozen=True)
@@ -46,19 +47,19 @@ class Snapshots:
     snapshots that are asked for.
     """
 
-    files: Mapping[Path, Sequence[int]]
-    """The times (ms) of the snapshots to use in each file."""
+    table: Table
+    files: Sequence[tuple[DataFile, Sequence[int]]]
+    """The files, and the times (ms) of the snapshots to use in each."""
 
     @cached_property
     def times(self) -> list[int]:
         """Return the times of all snapshots, in order."""
-        return sorted(at_ms for times in self.files.values() for at_ms in times)
+        return sorted(at_ms for _, times in self.files for at_ms in times)
 
     def at(self, spark: "SparkSession", times: Sequence[int]) -> "DataFrame":
         """Return a row for each snapshot at one of these times: spark_jobs.backlog.snapshot_files.SCHEMA, and at_ms."""
-        files = [f"file://{path}" for path, held in self.files.items() if not set(times).isdisjoint(held)]
-        schema = spark_schema(SCHEMA)
-        rows = spark.read.schema(schema).parquet(*files).selectExpr("*", "unix_millis(at) at_ms").where(is_among(times))
+        files = [file for file, held in self.files if not set(times).isdisjoint(held)]
+        rows = frame_of(spark, self.table, files).selectExpr("*", "unix_millis(at) at_ms").where(is_among(times))
         # Files have statistics on `at`, so a range lets Spark skip rows outside it.
         return rows.where(f"at between timestamp_millis({min(times)}) and timestamp_millis({max(times)})")
 
@@ -88,27 +89,28 @@ def is_among(times: Sequence[int]) -> str:
     return f"at_ms in ({', '.join(f'{at_ms}L' for at_ms in times)})"
 
 
-def find(tables: Path, since_ms: int) -> Snapshots:
+def find(tables: Place, since_ms: int) -> Snapshots:
     """Find the snapshots since then.
 
     Raises NotFound if there are none, and Malformed for a file that cannot be read.
     """
-    paths = [path for day in snapshot_days(tables, since_ms) for path in sorted(day.glob("[!_]*.parquet"))]
-    times_of = {path: [at_ms for at_ms in _times_in(path) if at_ms >= since_ms] for path in paths}
-    files = {path: times for path, times in times_of.items() if times}
+    table = snapshot_table(tables)
+    times_of = [(file, _times_in(table, file)) for file in snapshot_files(tables, since_ms)]
+    recent = [(file, [at_ms for at_ms in times if at_ms >= since_ms]) for file, times in times_of]
+    files = [(file, times) for file, times in recent if times]
     if not files:
         since = datetime.fromtimestamp(since_ms / 1000, UTC)
         raise NotFound(f"There are no snapshots of the backlog since {since:%Y-%m-%d %H:%M} UTC.", HOW_TO_RECORD)
-    return Snapshots(files)
+    return Snapshots(table, files)
 
 
-def _times_in(path: Path) -> list[int]:
+def _times_in(table: Table, file: DataFile) -> list[int]:
     try:
-        with pq.ParquetFile(path) as file:
-            at = file.read(columns=["at"], use_threads=False)["at"]
+        with parquet_file(table.folder, file.path) as opened:
+            at = opened.read(columns=["at"], use_threads=False)["at"]
     except (OSError, pa.ArrowException) as error:
-        raise unreadable(path, error) from None
-    return at.cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64()).to_pylist()  # type: ignore[no-any-return]
+        raise unreadable(table.folder / file.path, error) from None
+    return [at_us // 1_000 for at_us in at.cast(pa.int64()).to_pylist()]
 
 
 # ----------------------------------------------------------------- which snapshots to use

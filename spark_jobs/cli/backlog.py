@@ -39,10 +39,12 @@ def report() -> None:
     """
 
 
-@backlog.command(handlers="spark_jobs.cli.handlers.snapshot", requires=partial(require_packages, "spark", "pyarrow"))
+@backlog.command(
+    handlers="spark_jobs.cli.handlers.snapshot", requires=partial(require_packages, "spark", "pyarrow", "deltalake")
+)
 @click.option("--every", "every_s", type=DURATION, default="10s", help="Time between two snapshots.")
 @click.option("--once", is_flag=True, help="Take one snapshot and print it.")
-@click.option("--file-every", "file_s", type=DURATION, default="5m", help="Begin a new Parquet file after this time.")
+@click.option("--file-every", "file_s", type=DURATION, default="1m", help="Write a file after this time.")
 @click.option(
     "--keep-days", type=click.IntRange(0, LONGEST_DAYS), default=14, help="Days to keep snapshots; 0 keeps all."
 )

@@ -1,8 +1,10 @@
-"""`fairlane journal run | compact`: the outcome journal."""
+"""`fairlane journal run | compact | import`: the outcome journal."""
+
+from pathlib import Path
 
 import click
 
-from fairlane.cli.base.arguments import BYTE_SIZE, DURATION
+from fairlane.cli.base.arguments import BYTE_SIZE, DURATION, LONGEST_DAYS
 from fairlane.cli.base.groups import Noun
 from fairlane.cli.base.output import output_option
 from spark_jobs.cli.options import require_spark, spark_options, tables_option
@@ -20,15 +22,28 @@ def journal() -> None:
     default="128MiB",
     help="Target size of a file; files of at least half this size are left unchanged.",
 )
-@click.option("--keep", "keep_s", type=DURATION, default="1h", help="How long replaced files are kept.")
+@click.option("--keep", "keep_s", type=DURATION, default="1h", help="How long replaced files are kept; whole hours.")
+@click.option(
+    "--keep-days", type=click.IntRange(0, LONGEST_DAYS), default=0, help="Days of outcomes to keep; 0 keeps all."
+)
 @tables_option
-@spark_options
 @output_option
 def compact() -> None:
-    """Merge small files of the journal, and delete files that are no longer needed.
+    """Merge small files of the journal, and delete files and days that are no longer needed.
 
     Safe to run alongside `fairlane journal run` and to kill at any time: readers of the tables see either the old
     files or the new ones, never a mix.
+    """
+
+
+@journal.command("import")
+@click.argument("old", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@tables_option
+@output_option
+def import_() -> None:
+    """Copy a journal of the format before Delta into new tables. OLD is its directory of tables.
+
+    `fairlane journal run` then continues where the old journal ended. The old directory stays as it is.
     """
 
 
@@ -45,12 +60,12 @@ def compact() -> None:
 @spark_options
 @output_option
 def run() -> None:
-    """Write outcomes to Parquet files by day and app until SIGTERM or SIGINT.
+    """Write outcomes to Delta tables until SIGTERM or SIGINT.
 
     Each target's first final outcome is written once. The command can be killed at any moment; started again, it
     continues from its last commit. Only one may write to the same tables. The topics keep records for 14 days: run
     it more often than that.
 
-    Tables (in journal/ of the folder of tables): outcomes, closes (tasks cancelled or expired as a whole: the outcome
-    of all their targets that have no row) and tasks. Read them with spark_jobs.journal.tables.
+    Delta tables (in journal/ of the folder of tables): outcomes, invalid_targets, closes (tasks cancelled or expired
+    as a whole: the outcome of all their targets that have no row) and tasks.
     """

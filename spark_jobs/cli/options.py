@@ -1,7 +1,5 @@
 """Options that the commands of tables share, and what these commands require."""
 
-from pathlib import Path
-
 import click
 
 from fairlane.cli.base.arguments import named_values
@@ -16,8 +14,8 @@ def require_spark() -> None:
 
 tables_option = click.option(
     "--tables",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Directory of the tables, instead of the setting `tables`.",
+    type=click.Path(file_okay=False),
+    help="Directory of the tables, or its URL in an object store, instead of the setting `tables`.",
 )
 spark_options = with_options(
     click.option(

@@ -11,7 +11,6 @@ from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -35,6 +34,7 @@ from spark_jobs.source.sealing import no_rows
 from spark_jobs.source.source import commit_write
 from spark_jobs.source.task_options import TaskOptions
 from spark_jobs.source.writing import WriteTarget, Written, write
+from spark_jobs.storage.folder import Folder, Place
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,8 +52,8 @@ class IngestOptions:
 
     task: TaskOptions
     audience: TableSource
-    tables: Path
-    """The folder of all tables, which the driver and executors share."""
+    tables: Place
+    """The folder of all tables: a path that the driver and executors share, or a URL."""
     suppress: SuppressOptions = field(default_factory=SuppressOptions)
     invalid_targets: bool = True
     """Whether to leave out targets that the journal knows to be dead as well."""
@@ -71,9 +71,9 @@ class IngestOptions:
         return RowRules(names=self.names, targets=targets, variables=self.task.variables, beside=self.task.split)
 
     @property
-    def rejects(self) -> str:
+    def rejects(self) -> Folder:
         """Return the folder of the rows that were left out, with the reason."""
-        return f"{self.tables.resolve()}/rejects/task={self.task.task}"
+        return Folder.of(self.tables) / "rejects" / f"task={self.task.task}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +265,9 @@ def _load(
         return [_decode(row[0]) for row in map_batches(prepared, load, "report binary").collect()]
 
 
-def _load_part(batches: "Iterable[pa.RecordBatch]", rules: Rules, rows: Any, folder: str) -> "Iterator[pa.RecordBatch]":
+def _load_part(
+    batches: "Iterable[pa.RecordBatch]", rules: Rules, rows: Any, folder: Folder
+) -> "Iterator[pa.RecordBatch]":
     """Load one part of the table, in one attempt."""
     import pyarrow as pa
 

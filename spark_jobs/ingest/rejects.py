@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from dispatcher.model.errors import InvalidInput
-from spark_jobs.session.folders import delete_folder, filesystem_of
+from spark_jobs.storage.folder import Folder
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,32 +18,36 @@ if TYPE_CHECKING:
 _NAME_BYTES = 9
 
 
-def begin(folder: str) -> str:
+def begin(folder: Folder) -> Folder:
     """Return the empty folder to which the attempts of a run write. folder: that of the table."""
-    attempts = f"{folder}.attempts"
-    delete_folder(attempts)
-    filesystem, inner = filesystem_of(attempts)
+    attempts = _attempts(folder)
+    attempts.delete()
+    filesystem, inner = attempts.opened()
     filesystem.create_dir(inner)
     return attempts
 
 
-def keep(folder: str, names: Iterable[str]) -> str:
+def _attempts(folder: Folder) -> Folder:
+    return Folder(f"{folder}.attempts", folder.storage)
+
+
+def keep(folder: Folder, names: Iterable[str]) -> str:
     """Make these files of attempts the table, and delete all others. Returns the folder; "" without files."""
-    names, attempts = [name for name in names if name], f"{folder}.attempts"
-    delete_folder(folder)
-    filesystem, inner = filesystem_of(folder)
+    names = [name for name in names if name]
+    folder.delete()
+    filesystem, inner = folder.opened()
     if names:
         filesystem.create_dir(inner)
     for name in names:
         filesystem.move(f"{inner}.attempts/{name}", f"{inner}/{name}")
-    delete_folder(attempts)
-    return folder if names else ""
+    _attempts(folder).delete()
+    return str(folder) if names else ""
 
 
 class RejectsFile:
     """A file of the rows that an attempt leaves out. It is made with the first of them, and complete once closed."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: Folder) -> None:
         self._folder = folder
         self._writer: Any = None
         self.name = ""
@@ -67,7 +71,7 @@ class RejectsFile:
         from pyarrow.parquet import ParquetWriter
 
         if self._writer is None:
-            filesystem, inner = filesystem_of(self._folder)
+            filesystem, inner = self._folder.opened()
             name = f"{secrets.token_hex(_NAME_BYTES)}.parquet"
             self._writer = ParquetWriter(f"{inner}/{name}", schema, filesystem=filesystem)
             self.name = name
@@ -75,7 +79,7 @@ class RejectsFile:
 
 
 @contextmanager
-def _explained(folder: str) -> Iterator[None]:
+def _explained(folder: Folder) -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -3,48 +3,44 @@
 Runs in an executor. Its files count once the driver has committed them; otherwise they are left behind, unused.
 """
 
-import secrets
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from backends.files import write_durably
 from backends.settings import PulsarSettings
 from dispatcher.model.errors import FairlaneError, Malformed
 from dispatcher.ports import StoredRecord
 from dispatcher.wire.outcome import OUTCOME_NAMES, CloseTask, Outcomes, read_record
-from spark_jobs.journal.files import CLOSES, INVALID_TARGETS, NO_APP, OUTCOMES, FileWriter, write_rows
+from spark_jobs.journal.files import CLOSES, INVALID_TARGETS, OUTCOMES, STATES, journal_table
 from spark_jobs.journal.first_outcomes import FirstOutcomes, TaskState
-from spark_jobs.journal.log import HOW_TO_FIX, JournalLog, TableFile
 from spark_jobs.journal.outcome_rows import RowBuilder
 from spark_jobs.journal.outcome_topics import TopicSpan, connected, read_span
 from spark_jobs.journal.tasks import time_of
+from spark_jobs.storage.data_files import DataFile, FileWriter, parquet_file, write_rows
+from spark_jobs.storage.folder import Folder, reaching
 
-STATES = "state"
 LONGEST_CHAIN = 20
 """The maximum number of files of a topic's state: a complete one, and one for the changes of each batch since."""
-OPEN_FILES = 100
-"""The maximum number of files that a landing has open. Each app and day has one of its own."""
-_FORMAT = 1
 
 
 @dataclass(frozen=True)
 class Landing:
-    """The input of `land`: a span of one topic, and the state known before it."""
+    """The input of `land`: a span of one topic, and what is known before it."""
 
-    log: JournalLog
+    tables: Folder
+    """The folder of all tables."""
     pulsar: PulsarSettings
     span: TopicSpan
-    state: tuple[str, ...]
+    """Begins where the topic's state ends."""
+    state: Sequence[DataFile] = ()
     """The files that hold the topic's state."""
-    tag: str
-    """The prefix of the names of new files."""
+    landed: Mapping[str, str] = field(default_factory=dict)
+    """By table, the position up to which it has the topic's rows. A batch that died has landed some tables only."""
 
 
 @dataclass(kw_only=True)
@@ -58,24 +54,19 @@ class LandedSpan:
     """Whether the span ended because it reached its limit of records."""
     records: int = 0
     malformed: int = 0
-    outcomes: int = 0
-    """The number of rows of outcomes."""
-    files: list[TableFile] = field(default_factory=list)
-    state: list[str] = field(default_factory=list)
-    """The files that hold the new state."""
+    files: dict[str, list[DataFile]] = field(default_factory=lambda: defaultdict(list))
+    """The new files, by table."""
+    replaced: Sequence[DataFile] = ()
+    """The files of the state that its new ones replace."""
 
-
-class StoredState(msgspec.Struct, array_like=True):
-    """One file of a topic's state."""
-
-    format: int
-    tasks: dict[str, TaskState]
+    def rows(self, table: str) -> int:
+        return sum(file.rows for file in self.files[table])
 
 
 def land(landing: Landing) -> LandedSpan | FairlaneError:
     """Land a span. Returns a FairlaneError instead of raising it, so that the driver can report it in one line."""
     try:
-        with landing.log.writing(), connected(landing.pulsar) as client:
+        with reaching(landing.tables, "written"), connected(landing.pulsar) as client:
             lander = Lander(landing)
             for records in read_span(client, landing.pulsar, landing.span):
                 lander.take(records)
@@ -90,10 +81,10 @@ class Lander:
     def __init__(self, landing: Landing) -> None:
         self._landing = landing
         self._first = FirstOutcomes()
-        self._first.restore(_read_state(landing.log.root / name) for name in landing.state)
-        self._builders = defaultdict[tuple[str, str], RowBuilder](lambda: RowBuilder(landing.span.topic))
-        """By day and app."""
-        self._writers: dict[tuple[str, ...], FileWriter] = {}
+        self._first.restore(_read_states(landing))
+        self._builders = defaultdict[str, RowBuilder](lambda: RowBuilder(landing.span.topic))
+        """By day."""
+        self._writers: dict[tuple[str, str], FileWriter] = {}
         self._closes: list[dict[str, Any]] = []
         self._landed = LandedSpan(topic=landing.span.topic, cursor=landing.span.after)
 
@@ -110,13 +101,14 @@ class Lander:
         landed.more = bool(span.max_records) and landed.records >= span.max_records
         if not landed.more:
             landed.cursor = span.until
-        for key, builder in self._builders.items():
+        for day, builder in self._builders.items():
             if builder.rows:
-                self._write(key, builder.take())
-        landed.files += [writer.close() for writer in self._writers.values()]
-        landed.outcomes = sum(file.rows for file in landed.files if file.table == OUTCOMES)
-        landed.files += write_rows(self._landing.log.root, CLOSES, f"{self._landing.tag}-{landed.topic}", self._closes)
-        landed.state = self._store() if landed.records else list(self._landing.state)
+                self._write(day, builder.take())
+        for (table, _), writer in self._writers.items():
+            landed.files[table].append(writer.close())
+        landed.files[CLOSES] += self._write_rows(CLOSES, self._closes)
+        if landed.records:
+            self._store()
         return landed
 
     def _take(self, stored: StoredRecord) -> None:
@@ -125,10 +117,10 @@ class Lander:
             case None:
                 self._landed.malformed += 1
             case Outcomes():
-                key = (time_of(record.at_ms).date().isoformat(), record.app or NO_APP)
-                for rows in self._builders[key].batches(record, stored.position, self._first.of(record)):
-                    self._write(key, rows)
-            case CloseTask() if self._first.close(record):
+                day = time_of(record.at_ms).date().isoformat()
+                for rows in self._builders[day].batches(record, stored.position, self._first.of(record)):
+                    self._write(day, rows)
+            case CloseTask() if self._first.close(record) and stored.position > self._landing.landed.get(CLOSES, ""):
                 self._closes.append(
                     {
                         "task": record.task,
@@ -142,35 +134,51 @@ class Lander:
             case _:
                 pass
 
-    def _write(self, key: tuple[str, str], rows: pa.RecordBatch) -> None:
-        self._writer(OUTCOMES, *key).write(rows)
+    def _write(self, day: str, rows: pa.RecordBatch) -> None:
+        self._write_new(OUTCOMES, rows, day=day)
         invalid = rows.filter(pc.and_(pc.equal(rows["outcome"], "invalid"), pc.is_valid(rows["target"])))
-        if invalid.num_rows:
-            self._writer(INVALID_TARGETS).write(invalid)
+        self._write_new(INVALID_TARGETS, invalid)
 
-    def _writer(self, table: str, *key: str) -> FileWriter:
-        if (table, *key) not in self._writers:
-            if len(self._writers) >= OPEN_FILES:
-                self._landed.files.append(self._writers.pop(next(iter(self._writers))).close())
-            tag = f"{self._landing.tag}-{self._landed.topic}"
-            self._writers[table, *key] = FileWriter(self._landing.log.root, table, tag, *key)
-        return self._writers[table, *key]
+    def _write_new(self, table: str, rows: pa.RecordBatch, **partition: str) -> None:
+        """Write the rows that the table does not have yet."""
+        landed = self._landing.landed.get(table, "")
+        if landed > self._landing.span.after:
+            rows = rows.filter(pc.greater(rows["record"], landed))
+        if not rows.num_rows:
+            return
+        key = table, partition.get("day", "")
+        if key not in self._writers:
+            place = journal_table(self._landing.tables, table)
+            self._writers[key] = FileWriter(place.folder, place.schema, f"{self._landed.topic}-", **partition)
+        self._writers[key].write(rows)
 
-    def _store(self) -> list[str]:
+    def _write_rows(self, table: str, rows: Sequence[Mapping[str, Any]], **partition: str) -> list[DataFile]:
+        place = journal_table(self._landing.tables, table)
+        return write_rows(place.folder, place.schema, rows, f"{self._landed.topic}-", **partition)
+
+    def _store(self) -> None:
+        """Write the state: what changed, or all of it if it has many files."""
         is_whole = len(self._landing.state) >= LONGEST_CHAIN
         tasks = self._first.everything() if is_whole else self._first.changes()
-        if not tasks and not is_whole:
-            return list(self._landing.state)
-        name = f"{STATES}/{self._landing.tag}-{self._landed.topic}-{secrets.token_hex(6)}.msgpack"
-        path = self._landing.log.root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_durably(path, msgspec.msgpack.encode(StoredState(_FORMAT, tasks)))
-        return [name] if is_whole else [*self._landing.state, name]
+        self._landed.replaced = self._landing.state if is_whole else ()
+        self._landed.files[STATES] += self._write_rows(
+            STATES, state_rows(tasks, self._landed.cursor), topic=str(self._landed.topic)
+        )
 
 
-def _read_state(path: Path) -> dict[str, TaskState]:
+def state_rows(tasks: Mapping[str, TaskState], until: str) -> list[dict[str, Any]]:
+    """Return rows of the table of states."""
+    return [{"task": task, "until": until, "state": msgspec.msgpack.encode(state)} for task, state in tasks.items()]
+
+
+def _read_states(landing: Landing) -> Iterator[dict[str, TaskState]]:
+    """Yield the state of each task, the older ones first."""
+    folder, rows = journal_table(landing.tables, STATES).folder, list[dict[str, Any]]()
+    for file in landing.state:
+        with parquet_file(folder, file.path) as opened:
+            rows += opened.read().to_pylist()
     try:
-        stored = msgspec.msgpack.decode(path.read_bytes(), type=StoredState)
-    except (OSError, msgspec.MsgspecError) as error:
-        raise Malformed(f"{path} cannot be read: {error}.", HOW_TO_FIX) from None
-    return stored.tasks
+        for row in sorted(rows, key=lambda row: str(row["until"])):
+            yield {row["task"]: msgspec.msgpack.decode(row["state"], type=TaskState)}
+    except msgspec.MsgspecError as error:
+        raise Malformed(f"A state in {folder} cannot be read: {error}.", "Begin a new journal elsewhere.") from None

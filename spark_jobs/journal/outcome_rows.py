@@ -15,7 +15,7 @@ FULL_ROWS = 1 << 16
 ROWS = pa.schema(
     [
         pa.field("task", pa.string(), nullable=False),
-        pa.field("app", pa.string(), nullable=False),
+        pa.field("app", pa.string()),
         pa.field("channel", pa.string(), nullable=False),
         pa.field("writer", pa.string(), nullable=False),
         pa.field("sequence", pa.int32(), nullable=False),
@@ -34,6 +34,7 @@ ROWS = pa.schema(
 )
 """One final outcome of one target.
 
+- app: null in records written before they had it.
 - at: when it was recorded.
 - latency_ms: see dispatcher.wire.outcome.Outcomes.
 - target, reason: null where the record does not name it.
@@ -77,7 +78,12 @@ class RowBuilder:
                 yield self.take()
 
     def _begin(self, record: Outcomes, position: str) -> None:
-        same = {"task": record.task, "app": record.app, "channel": record.channel, "latency_ms": record.latency_ms}
+        same = {
+            "task": record.task,
+            "app": record.app or None,
+            "channel": record.channel,
+            "latency_ms": record.latency_ms,
+        }
         self._heads.append({**same, "at": record.at_ms * 1000, "topic": self._topic, "record": position})
         self._named = {(each.writer, each.sequence): each for each in record.named}
         self._kept_ids = {

@@ -1,35 +1,33 @@
-"""The journal's tables as DataFrames, each as one commit left it.
+"""The journal's tables as DataFrames, each as its newest commit left it.
 
 >>> outcomes(spark, tables, since="2026-11-20").where("outcome = 'failed'").groupBy("app").count()
 
-Read them with these functions, not by folder. A folder also holds files of runs that were killed, and small files
-beside the file they were merged into.
+tables: the folder of all tables, as a path, a URL or a spark_jobs.storage.folder.Folder, which has the keys of a store.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import reduce
 from operator import or_
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from dispatcher.model.errors import Malformed
 from dispatcher.model.flow_pause import FlowPause, flow_parts
-from spark_jobs.journal.files import CLOSES, INVALID_TARGETS, OUTCOMES, SCHEMAS, TASKS
-from spark_jobs.journal.log import JournalLog, TableFile
+from spark_jobs.journal.files import CLOSES, INVALID_TARGETS, OUTCOMES, SCHEMAS, TASKS, journal_table
 from spark_jobs.session.failures import JobFailed, translated
-from spark_jobs.session.frames import spark_schema
 from spark_jobs.session.servers import flow_entries
+from spark_jobs.storage.data_files import parquet_file
+from spark_jobs.storage.folder import Place
+from spark_jobs.storage.frames import frame_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
 @contextmanager
-def reading(tables: Path) -> Iterator[None]:
+def reading(tables: Place) -> Iterator[None]:
     """Translate errors as spark_jobs.session.failures.translated does, and find the file that could not be read.
 
     Raises Malformed with the file's name if a job fails because a file of the journal is not a Parquet file: Spark does
@@ -42,52 +40,52 @@ def reading(tables: Path) -> Iterator[None]:
         raise _unreadable_file(tables) or error from error
 
 
-def _unreadable_file(tables: Path) -> Malformed | None:
-    log = JournalLog(tables)
-    for path in log.read().files:
-        try:
-            pq.read_metadata(log.root / path)
-        except (OSError, pa.ArrowException) as error:
-            return unreadable(log.root / path, error)
+def _unreadable_file(tables: Place) -> Malformed | None:
+    for name in SCHEMAS:
+        state = journal_table(tables, name).read()
+        for file in state.files:
+            try:
+                with parquet_file(state.table.folder, file.path):
+                    pass
+            except (OSError, pa.ArrowException) as error:
+                return unreadable(state.table.folder / file.path, error)
     return None
 
 
-def unreadable(path: Path, error: Exception) -> Malformed:
+def unreadable(path: object, error: Exception) -> Malformed:
     """Return the error for a file that is not a Parquet file."""
     reason = str(error).partition(". ")[0].rstrip(".")
     return Malformed(f"{path} cannot be read: {reason}.", "Restore it, or remove it and run the job again.")
 
 
-def outcome_rows(tables: Path) -> int:
+def outcome_rows(tables: Place) -> int:
     """Return the number of outcomes in the journal."""
-    return sum(file.rows for file in JournalLog(tables).read().table(OUTCOMES))
+    return journal_table(tables, OUTCOMES).read().rows
 
 
 def outcomes(
-    spark: "SparkSession", tables: Path, since: str = "", until: str = "", apps: Sequence[str] = ()
+    spark: "SparkSession", tables: Place, since: str = "", until: str = "", apps: Sequence[str] = ()
 ) -> "DataFrame":
     """Return a row for each target that has a final outcome: the first one.
 
     since, until: days (UTC), both inclusive. apps: only these. The columns are those of
     spark_jobs.journal.outcome_rows.ROWS, and day. app is null where records did not contain it.
     """
-    files = [
-        file
-        for file in JournalLog(tables).read().table(OUTCOMES)
-        if since <= file.day <= (until or "9") and (not apps or file.app in apps)
-    ]
-    return _frame(spark, tables, OUTCOMES, files)
+    state = journal_table(tables, OUTCOMES).read()
+    files = [file for file in state.files if since <= file.partition["day"] <= (until or "9")]
+    rows = frame_of(spark, state.table, files)
+    return rows.where(rows["app"].isin(list(apps))) if apps else rows
 
 
-def closes(spark: "SparkSession", tables: Path) -> "DataFrame":
+def closes(spark: "SparkSession", tables: Place) -> "DataFrame":
     """Return the tasks that were closed as a whole (cancelled, stopped, expired).
 
     The outcome is that of all their targets without a row in outcomes.
     """
-    return _frame(spark, tables, CLOSES, JournalLog(tables).read().table(CLOSES))
+    return _rows(spark, tables, CLOSES)
 
 
-def tasks(spark: "SparkSession", tables: Path) -> "DataFrame":
+def tasks(spark: "SparkSession", tables: Place) -> "DataFrame":
     """Return a row for each task, with the latest known value of each column.
 
     Null: targets, refused, digest and writers before the seal; state, ended_at and the counts before the end; and
@@ -95,14 +93,14 @@ def tasks(spark: "SparkSession", tables: Path) -> "DataFrame":
     """
     from pyspark.sql import functions as f
 
-    facts = _frame(spark, tables, TASKS, JournalLog(tables).read().table(TASKS))
+    facts = _rows(spark, tables, TASKS)
     known = [name for name in facts.columns if name not in ("task", "record")]
     last = [f.max_by(name, f.when(f.col(name).isNotNull(), f.col("record"))).alias(name) for name in known]
     return facts.groupBy("task").agg(*last)
 
 
 def invalid_targets(
-    spark: "SparkSession", tables: Path, *, repeats: bool = True, flows: Mapping[str, FlowPause] | None = None
+    spark: "SparkSession", tables: Place, *, repeats: bool = True, flows: Mapping[str, FlowPause] | None = None
 ) -> "DataFrame":
     """Return the targets that a provider reported as dead, once per report; `fairlane ingest` leaves them out.
 
@@ -115,10 +113,10 @@ def invalid_targets(
     """
     from pyspark.sql import functions as f
 
-    files = JournalLog(tables).read().table(INVALID_TARGETS)
+    state = journal_table(tables, INVALID_TARGETS).read()
     if flows is None:
-        flows = flow_entries(spark) if files else {}
-    rows = _without_doubted(_frame(spark, tables, INVALID_TARGETS, files), flows)
+        flows = flow_entries(spark) if state.files else {}
+    rows = _without_doubted(frame_of(spark, state.table, state.files), flows)
     rows = rows.withColumn("died_at", f.coalesce("died_at", "at"))
     if repeats:
         return rows
@@ -140,12 +138,6 @@ def _without_doubted(rows: "DataFrame", flows: Mapping[str, FlowPause]) -> "Data
     return rows
 
 
-def _frame(spark: "SparkSession", tables: Path, table: str, files: Sequence[TableFile]) -> "DataFrame":
-    columns = spark_schema(SCHEMAS[table])
-    if table == OUTCOMES:
-        columns.add("day", "date").add("app", "string")
-    if not files:
-        return spark.createDataFrame([], columns)
-    root = JournalLog(tables).root.resolve()
-    paths = [f"file://{root / file.path}" for file in files]  # for all executors, whatever Spark's own file system is
-    return spark.read.schema(columns).option("basePath", f"file://{root / table}").parquet(*paths)
+def _rows(spark: "SparkSession", tables: Place, name: str) -> "DataFrame":
+    state = journal_table(tables, name).read()
+    return frame_of(spark, state.table, state.files)

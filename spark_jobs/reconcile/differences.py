@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from spark_jobs.session.frames import kept
+from spark_jobs.session.frames import kept, spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -22,7 +22,13 @@ TWICE = "has two outcomes"
 NO_OUTCOME = "has no outcome"
 NOT_IN_AUDIENCE = "is not in the audience"
 SENT_TWICE = "is in the task twice"
-DIFFERENCE_COLUMNS = "task string, difference string, target string, writer string, sequence int, position int"
+DIFFERENCE_TABLE = pa.schema(
+    [
+        *((name, pa.string()) for name in ("task", "difference", "target", "writer")),
+        ("sequence", pa.int32()),
+        ("position", pa.int32()),
+    ]
+)
 IDENTITY = ("task", "writer", "sequence", "position")
 TARGET = ("task", "target")
 FEW = 1_000_000
@@ -33,7 +39,7 @@ _OUTCOME, _NAMED, _GIVEN, _KIND = 0, 1, 2, 3
 
 @contextmanager
 def differences(rows: "DataFrame", audience: "DataFrame | None", *, is_over: bool) -> Iterator["DataFrame"]:
-    """Yield rows of DIFFERENCE_COLUMNS, valid within the block.
+    """Yield rows of DIFFERENCE_TABLE, valid within the block.
 
     They are targets with more than one outcome, and values that occur in one task twice. With an audience (task,
     target) they are also targets that the journal does not name, if the task is over, and named targets that are not in
@@ -45,7 +51,7 @@ def differences(rows: "DataFrame", audience: "DataFrame | None", *, is_over: boo
         suspects = frames.enter_context(kept(checksums(rows, audience)))
         count = suspects.count()
         if not count:
-            yield rows.sparkSession.createDataFrame([], DIFFERENCE_COLUMNS)
+            yield rows.sparkSession.createDataFrame([], spark_schema(DIFFERENCE_TABLE))
             return
         named = frames.enter_context(kept(_with_sums(rows.where("target is not null"), TARGET, suspects, count)))
         repeated = _repeated(_with_sums(rows, IDENTITY, suspects, count), IDENTITY, TWICE)
@@ -124,8 +130,11 @@ def _labelled(rows: "DataFrame", difference: str) -> "DataFrame":
     """Return the rows with DIFFERENCE_COLUMNS, null where the rows lack a column."""
     from pyspark.sql import functions as f
 
-    columns = [column.split() for column in DIFFERENCE_COLUMNS.split(", ")]
+    columns = spark_schema(DIFFERENCE_TABLE)
     labelled = rows.withColumn("difference", f.lit(difference))
     return labelled.select(
-        *(f.col(name) if name in labelled.columns else f.lit(None).cast(kind).alias(name) for name, kind in columns)
+        *(
+            f.col(each.name) if each.name in labelled.columns else f.lit(None).cast(each.dataType).alias(each.name)
+            for each in columns
+        )
     )

@@ -7,17 +7,19 @@ target, if the journal names targets.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dispatcher.model.errors import InvalidInput, NotFound
 from dispatcher.wire.outcome import OUTCOME_NAMES
 from spark_jobs.journal.tables import closes, outcomes, reading, tasks
-from spark_jobs.reconcile.differences import DIFFERENCE_COLUMNS, differences
+from spark_jobs.reconcile.differences import DIFFERENCE_TABLE, differences
 from spark_jobs.session.failures import translated
 from spark_jobs.session.folders import folder_name
 from spark_jobs.session.frames import canonical, quoted
 from spark_jobs.source.columns import REFUSED
+from spark_jobs.storage.delta import Table
+from spark_jobs.storage.folder import Folder, Place
+from spark_jobs.storage.frames import folder_frame, frame_of, write_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -70,7 +72,7 @@ class Reconciled:
 
     sums: Sequence[TaskSum]
     differences: Sequence[Mapping[str, Any]]
-    """The first differences: rows of DIFFERENCE_COLUMNS."""
+    """The first differences: rows of DIFFERENCE_TABLE."""
     count: int
     """The number of all differences."""
     folder: str
@@ -83,7 +85,7 @@ class Reconciled:
 class ReconcileScope:
     """The tasks to reconcile."""
 
-    tables: Path
+    tables: Place
     """The folder of all tables."""
     task: str = ""
     """One task. Empty: all tasks that were accepted or had an outcome on `day`."""
@@ -107,15 +109,18 @@ def reconcile(
         rows = _rows_of(spark, scope, chosen)
         note = _unnamed(sums) if audience is not None else ""
         given = None if audience is None or note else audience.select(f.lit(scope.task).alias("task"), "target")
-        part = f"task={folder_name(scope.task)}" if scope.task else f"day={scope.day}"
-        folder = str(scope.tables.resolve() / "reconcile" / part)
+        part = f"task={folder_name(scope.task).replace('%', '~')}" if scope.task else f"day={scope.day}"
+        table = Table(Folder.of(scope.tables) / "reconcile" / part, DIFFERENCE_TABLE)
+        table.create()
+        before = table.read()
         is_over = all(each.state and not each.closed for each in sums)
         with differences(rows, given, is_over=is_over) as frame:
-            frame.write.mode("overwrite").parquet(folder)
-        stored = spark.read.schema(DIFFERENCE_COLUMNS).parquet(folder)
-        first = [row.asDict() for row in stored.orderBy(f.col("difference"), f.col("target")).limit(listed).collect()]
-        count = stored.count() if len(first) == listed else len(first)
-    return Reconciled(sums, first, count, folder if count else "", note)
+            files = write_frame(frame, table)
+        before.commit(files, removed=before.files)
+        stored = frame_of(spark, table, files).orderBy(f.col("difference"), f.col("target"))
+        first = [row.asDict() for row in stored.limit(listed).collect()]
+        count = sum(file.rows for file in files)
+    return Reconciled(sums, first, count, str(table.folder) if count else "", note)
 
 
 def _chosen(spark: "SparkSession", scope: ReconcileScope) -> "DataFrame":
@@ -180,7 +185,7 @@ def _unnamed(sums: Sequence[TaskSum]) -> str:
     )
 
 
-def given_audience(spark: "SparkSession", table: "DataFrame", tables: Path, task: str) -> "DataFrame":
+def given_audience(spark: "SparkSession", table: "DataFrame", tables: Place, task: str) -> "DataFrame":
     """Return the targets that an ingestion took from a table (with a column target), without those it left out, in
     their canonical form.
 
@@ -205,10 +210,10 @@ def given_audience(spark: "SparkSession", table: "DataFrame", tables: Path, task
     with translated():
         if good.isEmpty():
             raise InvalidInput("The audience has no rows with a target.", "Check its path, and --map COLUMN=target.")
-    folder = tables / "rejects" / f"task={folder_name(task)}"
+    folder = Folder.of(tables) / "rejects" / f"task={folder_name(task)}"
     if not folder.exists():
         return good
-    rejects = spark.read.parquet(str(folder)).where(f.col("reason") != "duplicate")
+    rejects = folder_frame(spark, folder).where(f.col("reason") != "duplicate")
     column = rejects.columns[0]  # it has the name that the task's option `target` gives
     target = canonical(f.col(quoted(column)), channel).alias("target")
     left_out = rejects.groupBy(target).agg(f.count(f.lit(1)).alias("left_out"))

@@ -39,12 +39,3 @@ def filesystem_of(path: str) -> tuple[Any, str]:
             "Mount it as a folder, or store the table as Parquet, which Spark reads.",
         ) from error
     return filesystem, str(inner)
-
-
-def delete_folder(folder: str) -> None:
-    """Delete a folder with its contents, if it exists."""
-    from pyarrow.fs import FileType
-
-    filesystem, inner = filesystem_of(folder)
-    if filesystem.get_file_info(inner).type == FileType.Directory:
-        filesystem.delete_dir(inner)

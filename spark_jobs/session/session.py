@@ -78,7 +78,7 @@ def for_rows(master: str, rows: int) -> dict[str, str]:
 
 def require_spark(env: Mapping[str, str] = os.environ) -> None:
     """Raise Missing if pyspark, pyarrow or a Java to run Spark is not installed."""
-    require_packages("spark", "pyspark", "pyarrow")
+    require_packages("spark", "pyspark", "pyarrow", "deltalake")
     if _java(env) is None:
         raise Missing("Spark needs Java, which was not found.", _HOW_TO_GET_JAVA)
 

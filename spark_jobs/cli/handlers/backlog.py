@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 
 import click
 import msgspec
@@ -18,8 +17,8 @@ from spark_jobs.backlog.job import report as make_report
 from spark_jobs.backlog.job import session_settings
 from spark_jobs.backlog.page import Section, page, sections, sentences
 from spark_jobs.backlog.report import BacklogReport
-from spark_jobs.backlog.snapshots import snapshot_days
-from spark_jobs.cli.handlers.spark_session import running
+from spark_jobs.backlog.snapshots import snapshot_files
+from spark_jobs.cli.handlers.spark_session import running, tables_of
 
 _OMITTED_FIRST = (*("not sent", "retried", "p95", "wait p50", "held back by", "done at capacity", "arrive/s", "from"),)
 """Columns of the report that are omitted first if there is no room."""
@@ -32,17 +31,17 @@ def report(
     capacity: int | None,
     top: int,
     master: str,
-    tables: Path | None,
+    tables: str | None,
     output: str,
 ) -> None:
     now_ms = SystemClock().wall_ms()
-    folder = tables or settings_of(ctx).tables_folder
+    folder = tables_of(settings_of(ctx), tables)
     options = ReportOptions(folder, now_ms - round(since_s * 1000), recent_s, capacity or 0, top)
     _show(_made(options, master, now_ms), output)
 
 
 def _made(options: ReportOptions, master: str, now_ms: int) -> BacklogReport:
-    snapshot_days(options.tables, options.since_ms)
+    snapshot_files(options.tables, options.since_ms)
     with running(session_settings(master, options.tables)) as spark:
         return make_report(spark, options, now_ms)
 

@@ -17,7 +17,7 @@ from fairlane.screen.progress import progress_lines
 from fairlane.settings import Settings
 from producers.client import PushClient
 from producers.submit.channel_check import ChannelCheck
-from spark_jobs.cli.handlers.spark_session import spark_session
+from spark_jobs.cli.handlers.spark_session import spark_session, tables_of
 from spark_jobs.cli.handlers.table_source import names_of, source_of, suppress_of
 from spark_jobs.ingest import job
 from spark_jobs.ingest.job import Ingested, IngestOptions
@@ -74,7 +74,7 @@ def _options(settings: Settings, taskfile: Path, given: Mapping[str, Any], *, ne
     return IngestOptions(
         task=task.options,
         audience=source,
-        tables=given["tables"] or settings.tables_folder,
+        tables=tables_of(settings, given["tables"]),
         suppress=suppress_of(source, given),
         invalid_targets=given["invalid_targets"],
         names=names_of(given),

@@ -1,4 +1,4 @@
-"""`fairlane journal run | compact`: the outcome journal."""
+"""`fairlane journal run | compact | import`: the outcome journal."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -6,22 +6,20 @@ from typing import Any
 
 import click
 
-from backends.system_clock import SystemClock
 from dispatcher.model.values import counted
 from fairlane.cli.base.output import Output, say
 from fairlane.cli.base.settings import settings_of
 from fairlane.worker.process.stop_signal import stop_on_signals
-from spark_jobs.cli.handlers.spark_session import spark_session
-from spark_jobs.journal.compact import CompactOptions
+from spark_jobs.cli.handlers.spark_session import spark_session, tables_of
 from spark_jobs.journal.compact import compact as put_together
-from spark_jobs.journal.job import Journal, JournalOptions, LandedBatch
-from spark_jobs.journal.log import JournalLog
+from spark_jobs.journal.job import Journal, JournalOptions, LandedBatch, create_journal
+from spark_jobs.journal.older import import_journal
 
 
 def run(
     ctx: click.Context,
     output: Output,
-    tables: Path | None,
+    tables: str | None,
     max_records: int,
     every_s: float,
     *,
@@ -29,13 +27,13 @@ def run(
     **spark: Any,
 ) -> None:
     settings = settings_of(ctx)
-    folder = (tables or settings.tables_folder).resolve()
-    JournalLog(folder).make_folder()  # before Spark starts, which takes long
+    folder = tables_of(settings, tables)
+    create_journal(folder)  # before Spark starts, which takes long
     with spark_session("fairlane journal", **spark) as session:
         stop = stop_on_signals()  # Spark has set its own handler
-        made = Journal(session, JournalOptions(folder, settings.pulsar, max_records), SystemClock())
+        made = Journal(session, JournalOptions(folder, settings.pulsar, max_records))
         if not once:
-            say(f"outcomes to {folder / 'journal'} every {every_s:g} s")
+            say(f"outcomes to {folder}/journal every {every_s:g} s")
         total = made.run_once(stop, _tell) if once else made.run(stop, every_s, _tell)
     output.emit_record({name: value for name, value in asdict(total).items() if name != "more"})
 
@@ -47,8 +45,11 @@ def _tell(batch: LandedBatch) -> None:
 
 
 def compact(
-    ctx: click.Context, output: Output, tables: Path | None, keep_s: float, file_size: int, **spark: Any
+    ctx: click.Context, output: Output, tables: str | None, keep_s: float, file_size: int, keep_days: int
 ) -> None:
-    folder = (tables or settings_of(ctx).tables_folder).resolve()
-    with spark_session("fairlane journal compact", **spark) as session:
-        output.emit_record(asdict(put_together(session, CompactOptions(folder, file_size, keep_s), SystemClock())))
+    folder = tables_of(settings_of(ctx), tables)
+    output.emit_record(asdict(put_together(folder, file_size, keep_s, keep_days)))
+
+
+def import_(ctx: click.Context, output: Output, old: Path, tables: str | None) -> None:
+    output.emit_record(import_journal(old, tables_of(settings_of(ctx), tables)))

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import date
-from pathlib import Path
 from typing import Any
 
 import click
@@ -17,12 +16,13 @@ from fairlane.cli.base.settings import settings_of
 from fairlane.settings import Settings
 from producers.client import PushClient
 from producers.files.audience_rows import RowRules
-from spark_jobs.cli.handlers.spark_session import spark_session
+from spark_jobs.cli.handlers.spark_session import spark_session, tables_of
 from spark_jobs.cli.handlers.table_source import names_of, source_of
 from spark_jobs.ingest.audience import read_table, renamed, with_targets
 from spark_jobs.journal.tables import outcome_rows
 from spark_jobs.reconcile.job import Reconciled, ReconcileScope, TaskSum, given_audience
 from spark_jobs.reconcile.job import reconcile as compare
+from spark_jobs.storage.folder import Place
 
 _UNKNOWN = "unknown"
 
@@ -41,7 +41,7 @@ def reconcile(
     _check_usage(task, day, given["audience"])
 
     settings = settings_of(ctx)
-    what = ReconcileScope(given["tables"] or settings.tables_folder, task or "", day or "")
+    what = ReconcileScope(tables_of(settings, given["tables"]), task or "", day or "")
     rows = outcome_rows(what.tables)
     with spark_session("fairlane reconcile", rows, master=master, memory=memory, conf=conf) as session:
         audience = _audience(session, what.tables, task, given) if given["audience"] else None
@@ -64,7 +64,7 @@ def _check_usage(task: str | None, day: str | None, audience: str | None) -> Non
             raise click.BadParameter(f"{day!r} is not a day; write YYYY-MM-DD", param_hint="--day") from None
 
 
-def _audience(spark: SparkSession, tables: Path, task: str | None, given: Mapping[str, Any]) -> DataFrame:
+def _audience(spark: SparkSession, tables: Place, task: str | None, given: Mapping[str, Any]) -> DataFrame:
     names = names_of(given)
     table = read_table(spark, source_of(given["audience"], given), RowRules(names=names))
     table = with_targets(renamed(table, names))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from pathlib import Path
+from dataclasses import replace
 
 import click
 
@@ -17,6 +17,7 @@ from fairlane.settings import Settings
 from fairlane.worker.process.stop_signal import stop_on_signals
 from spark_jobs.backlog.snapshot_files import FileSettings, SnapshotFiles
 from spark_jobs.backlog.snapshot_loop import BacklogSnapshotter, SnapshotSeries
+from spark_jobs.storage.folder import Folder
 
 MIN_EVERY_S = 1.0
 
@@ -27,16 +28,16 @@ def snapshot(
     every_s: float,
     file_s: float,
     keep_days: int,
-    tables: Path | None,
+    tables: str | None,
     *,
     once: bool,
 ) -> None:
     if every_s < MIN_EVERY_S:
         raise click.UsageError("--every is at least 1s.")
     settings = settings_of(ctx)
-    files = FileSettings(tables or settings.tables_folder, file_s, min(file_s, 60.0), keep_days)
+    files = FileSettings(Folder.of(tables or settings.tables_folder, settings.storage), file_s, keep_days)
     if once:
-        _once(settings, files, every_s, output)
+        _once(settings, replace(files, is_series=False), every_s, output)
     else:
         _series(settings, files, every_s)
 
@@ -53,7 +54,6 @@ def _once(settings: Settings, files: FileSettings, every_s: float, output: Outpu
     with _snapshotter(settings, every_s) as opened:
         row = opened.take()
     with SnapshotFiles(files) as written:
-        written.take_up()
         written.add(row)
         file = written.land()
     fields = {
@@ -63,7 +63,7 @@ def _once(settings: Settings, files: FileSettings, every_s: float, output: Outpu
         "lanes": len(row["lanes"]),
         "workers": len(row["workers"]),
         "brokers": sum(broker["answered"] for broker in row["brokers"]),
-        "file": str(file),
+        "file": file,
     }
     at_ms = row["at"].timestamp() * 1000
     output.emit_record({"at": row["at"].isoformat(timespec="milliseconds"), **fields}, {"at_ms": at_ms, **fields})
@@ -72,9 +72,7 @@ def _once(settings: Settings, files: FileSettings, every_s: float, output: Outpu
 def _series(settings: Settings, files: FileSettings, every_s: float) -> None:
     stop = stop_on_signals()
     with _snapshotter(settings, every_s) as opened, SnapshotFiles(files) as written:
-        if taken_up := written.take_up():
-            say(f"recovered {taken_up:,} snapshots of a run that was interrupted")
-        say(f"a snapshot every {every_s:g} s to {files.tables / 'backlog'}")
+        say(f"a snapshot every {every_s:g} s to {files.tables}/backlog")
         series = SnapshotSeries(take=opened.take, files=written, clock=SystemClock(), every_s=every_s, tell=say)
         series.run(stop)
     say(f"{series.taken:,} snapshots")

@@ -1,13 +1,17 @@
 """`fairlane backlog`: snapshots of real servers, and the report on them."""
 
+import re
 import signal
 from collections.abc import Callable
 
 import pytest
 
+pytest.importorskip("deltalake")
+
+from spark_jobs.backlog.snapshot_files import snapshot_table
 from tests.acceptance.conftest import CommandLine, CommandResult
 from tests.integration.worker_crew import Crew, eventually
-from tests.unit.spark_jobs.backlog_rows import START, ms, snapshot, task, write
+from tests.unit.spark_jobs.backlog_rows import START, snapshot, task, write
 
 SPARK_S = 240.0
 Report = Callable[..., CommandResult]
@@ -53,11 +57,13 @@ def test_snapshots_of_the_service_become_a_report(fairlane: CommandLine, workers
 
 
 def test_a_series_ends_when_it_is_asked_to_and_nothing_is_lost(fairlane: CommandLine, workers: Crew) -> None:
-    files = fairlane.folder / "series" / "backlog"
-    process = fairlane.begin("backlog", "snapshot", "--every", "1s", "--tables", "series")
+    table = snapshot_table(fairlane.folder / "series")
+    series = ("backlog", "snapshot", "--every", "1s", "--tables", "series", "--file-every")
+    process = fairlane.begin(*series, "1s")
     try:
-        eventually(lambda: any(spool.stat().st_size > 5_000 for spool in files.glob("_spool-*")), 60, "snapshots")
-        second = fairlane("backlog", "snapshot", "--every", "1s", "--tables", "series")
+        eventually(lambda: table.read().rows > 1, 60, "snapshots")
+        assert fairlane("backlog", "snapshot", "--once", "--tables", "series").code == 0
+        second = fairlane(*series, "5s")
         assert (second.code, "Another process writes snapshots" in second.err) == (5, True)
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=30)
@@ -65,8 +71,8 @@ def test_a_series_ends_when_it_is_asked_to_and_nothing_is_lost(fairlane: Command
         process.kill()
         process.wait()
     assert process.returncode == 0, err
-    assert not list(files.glob("_spool-*"))
-    assert len(list(files.glob("day=*/snapshots-*.parquet"))) >= 1
+    written = int(re.findall(r"([\d,]+) snapshots$", err, re.MULTILINE)[-1].replace(",", ""))
+    assert table.read().rows == written + 1
 
 
 @pytest.mark.timeout(SPARK_S + 60)
@@ -85,7 +91,7 @@ def test_the_page_is_one_file(alone: CommandLine) -> None:
 @pytest.mark.timeout(SPARK_S + 60)
 def test_a_file_that_cannot_be_read_is_named(alone: CommandLine) -> None:
     folder = write(alone.folder / "tables", snapshot(0, task("a", 10, 0)))
-    bad = folder / "backlog" / "day=2026-03-04" / f"snapshots-{ms(60)}.parquet"
+    bad = next((folder / "backlog" / "day=2026-03-04").glob("*.parquet"))
     bad.write_text("no table")
     result = run(alone, "backlog", "report", "--tables", "tables", "--since", since())
     assert result.code == 1

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 from backends.pulsar import client as pulsar_client
 from backends.pulsar.record_topics import OutcomeTopic
-from spark_jobs.journal.log import JournalLog
+from spark_jobs.journal.files import CLOSES, OUTCOMES, STATES, journal_table
 from spark_jobs.journal.outcome_topics import TopicSpan, connected, last_positions, read_span
 from spark_jobs.journal.tables import closes, outcomes, tasks
 from spark_jobs.session.servers import values_of
@@ -199,8 +199,8 @@ def again(service: Service, task: str) -> None:
 # ------------------------------------------------------------------ the journal
 def run_until(service: Service, tables: Path, commits: int) -> None:
     """Start a run and kill it at this number of commits."""
-    log, process = JournalLog(tables), journal(service, tables, "--once", "--max-records", "10")
-    eventually(lambda: log.read().number >= commits or process.poll() is not None, 200, "a commit")
+    process, state = journal(service, tables, "--once", "--max-records", "10"), journal_table(tables, STATES)
+    eventually(lambda: state.read().version >= commits or process.poll() is not None, 200, "a commit")
     kill(process)
 
 
@@ -228,8 +228,8 @@ def test_a_folder_that_cannot_be_written_is_named_before_spark_starts(service: S
     assert "cannot be written: Not a directory" in errors.splitlines()[-1]
 
 
-def rows_in(log: JournalLog) -> int:
-    return sum(file.rows for file in log.read().table("outcomes"))
+def rows_in(tables: Path, name: str = OUTCOMES) -> int:
+    return journal_table(tables, name).read().rows
 
 
 def cancel_unsent(service: Service, name: str) -> None:
@@ -243,12 +243,11 @@ def test_a_running_journal_lands_what_comes_and_ends_on_sigterm(
     service: Service, spark: "SparkSession", tmp_path: Path
 ) -> None:
     process = journal(service, tmp_path, "--every", "200ms")
-    log = JournalLog(tmp_path)
-    eventually(lambda: rows_in(log) or process.poll() is not None, 120, "the first outcomes")
-    before = rows_in(log)
+    eventually(lambda: rows_in(tmp_path) or process.poll() is not None, 120, "the first outcomes")
+    before = rows_in(tmp_path)
     service.send("live", 500, 10)
     cancel_unsent(service, "gone")
-    eventually(lambda: rows_in(log) >= before + 500 and log.read().table("closes"), 60, "what came meanwhile")
+    eventually(lambda: rows_in(tmp_path) >= before + 500 and rows_in(tmp_path, CLOSES), 60, "what came meanwhile")
     process.send_signal(signal.SIGTERM)
     assert ended(process)["outcomes"] >= before + 500
     assert counted(outcomes(spark, tmp_path)) == service.counts

@@ -67,7 +67,7 @@ def write(folder: Path, *rows: dict[str, Any]) -> Path:
     """As `fairlane backlog snapshot` does."""
     from spark_jobs.backlog.snapshot_files import FileSettings, SnapshotFiles
 
-    with SnapshotFiles(FileSettings(folder, keep_days=0)) as files:
+    with SnapshotFiles(FileSettings(folder, every_s=65.0, keep_days=0)) as files:
         for row in rows:
             files.add(row)
     return folder

@@ -10,11 +10,14 @@ from backends.settings import PulsarSettings
 from dispatcher.ports import StoredRecord
 from dispatcher.wire.control import Restated, encode_control
 from dispatcher.wire.outcome import Mixed, Named, OutcomeRecord, Outcomes, ProviderIds, Run, encode_record
-from spark_jobs.journal.files import NO_APP, write_rows
+from spark_jobs.journal.files import CLOSES, INVALID_TARGETS, OUTCOMES, SCHEMAS, STATES, journal_table
+from spark_jobs.journal.job import create_journal
 from spark_jobs.journal.landing import LandedSpan, Lander, Landing
-from spark_jobs.journal.log import CommitChange, JournalLog
 from spark_jobs.journal.outcome_topics import TopicSpan
 from spark_jobs.journal.tasks import rows_of
+from spark_jobs.storage.data_files import parquet_file, write_rows
+from spark_jobs.storage.delta import TableState
+from spark_jobs.storage.folder import Folder, Place
 from tests import records
 from tests.contract.registry_records import position
 
@@ -45,39 +48,52 @@ def outcomes(*parts: Run | Mixed | Named | ProviderIds, **fields: Any) -> Outcom
     return records.outcomes(*parts, **given | fields)
 
 
+COMMITS = (CLOSES, INVALID_TARGETS, OUTCOMES, STATES)
+"""The tables of an outcome topic, in the order in which a batch commits to them."""
+
+
 class Topic:
     """One outcome topic and what a journal makes of it."""
 
-    def __init__(self, tables: Path, records: Sequence[OutcomeRecord | bytes]) -> None:
+    def __init__(self, tables: Place, records: Sequence[OutcomeRecord | bytes]) -> None:
         self.records = stored(records)
-        self.log = JournalLog(tables)
+        self.tables = Folder.of(tables)
+        self.bases: dict[str, TableState] = {}
+        create_journal(self.tables)
+
+    def read(self, table: str = OUTCOMES) -> TableState:
+        return journal_table(self.tables, table).read()
 
     def land(self, count: int) -> LandedSpan | None:
         """Land the next `count` records without a commit; None if there are none."""
-        state = self.log.read()
-        after = state.cursors.get("0", "")
+        states = self.read(STATES)
+        self.bases = {STATES: states} | {name: self.read(name) for name in COMMITS if name != STATES}
+        after = states.cursor("0")
         wanted = [record for record in self.records if record.position > after][:count]
         if not wanted:
             return None
         span = TopicSpan(0, after, wanted[-1].position)
-        tag = f"{state.number + 1:010d}"
-        landing = Landing(self.log, PulsarSettings(), span, tuple(state.states.get("0", ())), tag)
-        lander = Lander(landing)
+        landed = {name: base.cursor("0") for name, base in self.bases.items()}
+        lander = Lander(Landing(self.tables, PulsarSettings(), span, states.files, landed))
         lander.take(wanted)
         return lander.finish()
 
-    def commit(self, landed: LandedSpan) -> None:
-        change = CommitChange({"0": landed.cursor}, {"0": landed.state}, landed.files)
-        self.log.append(self.log.read(), change, AT_MS)
+    def commit(self, landed: LandedSpan, steps: int = len(COMMITS), first: int = 0) -> None:
+        """Commit as a batch does that dies after this number of steps; the first ones have been done."""
+        for name in COMMITS[first:steps]:
+            if landed.files[name] or name == STATES:
+                replaced = landed.replaced if name == STATES else ()
+                self.bases[name].commit(landed.files[name], {"0": landed.cursor}, replaced)
 
 
-def rows(topic: Topic) -> list[dict[str, Any]]:
-    """Return the rows of the outcomes, in the order of their commits."""
-    import pyarrow.parquet as pq
-
-    files = topic.log.read().table("outcomes")
-    assert {file.app for file in files} <= {"shop", "bank", NO_APP}
-    return [row for file in files for row in pq.ParquetFile(topic.log.root / file.path).read().to_pylist()]
+def rows(topic: Topic, table: str = OUTCOMES) -> list[dict[str, Any]]:
+    """Return the rows of a table, in the order of their records."""
+    found: list[dict[str, Any]] = []
+    state = topic.read(table)
+    for file in state.files:
+        with parquet_file(state.table.folder, file.path) as opened:
+            found += opened.read().to_pylist()
+    return sorted(found, key=lambda row: str(row.get("record")))
 
 
 def landed(tmp_path: Path, *records: Any, at_once: int = 100) -> Topic:
@@ -95,9 +111,11 @@ def restated(record: Any) -> Restated:
     return Restated(1, position(0), msgspec.Raw(encode_control(record)))
 
 
-def add(log: JournalLog, table: str, *rows: Mapping[str, Any]) -> None:
+def add(tables: Path, table: str, *rows: Mapping[str, Any]) -> None:
     """Commit these rows of a table."""
-    log.append(log.read(), CommitChange(added=write_rows(log.root, table, "1", rows)), AT_MS)
+    create_journal(Folder.of(tables))
+    place = journal_table(tables, table)
+    place.read().commit(write_rows(place.folder, SCHEMAS[table], rows))
 
 
 def facts(*records: Any) -> list[dict[str, Any]]:

@@ -13,8 +13,9 @@ import pyarrow as pa
 from dispatcher.model.errors import FairlaneError
 from spark_jobs.backlog import journal as backlog_journal
 from spark_jobs.backlog.journal import NOT_KNOWN, JournalQuery, quantile_s
-from spark_jobs.journal.files import NO_APP, OUTCOME_FILE, OUTCOMES, FileWriter
-from spark_jobs.journal.log import TableFile
+from spark_jobs.journal.files import OUTCOME_FILE, OUTCOME_TABLE
+from spark_jobs.storage.data_files import DataFile, FileWriter
+from spark_jobs.storage.folder import Folder
 from tests.unit.spark_jobs.backlog_rows import ms, outcome
 
 if TYPE_CHECKING:
@@ -36,13 +37,17 @@ def rows(table: pa.Table, *fields: str) -> list[tuple[Any, ...]]:
     return sorted(tuple(row.values()) for row in table.select(list(fields)).to_pylist())
 
 
-def done(outcomes: Sequence[dict[str, Any]], app: str) -> pa.Table:
-    return backlog_journal.done(pa.Table.from_pylist(list(outcomes), schema=OUTCOME_FILE), app, ASKED)
+def table(outcomes: Sequence[dict[str, Any]], app: str | None) -> pa.Table:
+    return pa.Table.from_pylist([{**row, "app": app} for row in outcomes], schema=OUTCOME_FILE)
+
+
+def done(outcomes: Sequence[dict[str, Any]], app: str | None) -> pa.Table:
+    return backlog_journal.done(table(outcomes, app), ASKED)
 
 
 @pytest.fixture
 def all_done() -> pa.Table:
-    return pa.concat_tables([done(SHOP, "shop"), done(NEWS, "news"), done(UNKNOWN, NO_APP)])
+    return pa.concat_tables([done(SHOP, "shop"), done(NEWS, "news"), done(UNKNOWN, None)])
 
 
 def test_outcomes_are_counted_by_task_stretch_and_wait(all_done: pa.Table) -> None:
@@ -66,10 +71,10 @@ def test_they_are_summed_up_by_dimension_over_time_and_of_some_tasks(all_done: p
     assert rows(found.tasks, "task", "bucket", "done", "sent", "lost", "retried") == [("b", 39, 2, 0, 1, 1)]
 
 
-def written(root: Path, app: str, *row_groups: Sequence[dict[str, Any]]) -> TableFile:
-    writer = FileWriter(root, OUTCOMES, "made", "2026-03-04", app)
+def written(root: Path, app: str | None, *row_groups: Sequence[dict[str, Any]]) -> DataFile:
+    writer = FileWriter(Folder.of(root), OUTCOME_TABLE, day="2026-03-04")
     for group in row_groups:
-        writer.write(pa.Table.from_pylist(list(group), schema=OUTCOME_FILE))
+        writer.write(table(group, app))
     return writer.close()
 
 
@@ -80,14 +85,17 @@ def test_files_read_by_several_tasks_of_spark_are_summed_up_as_one_table(
     files = [
         written(tmp_path, "shop", SHOP[:1], SHOP[1:4], SHOP[4:]),
         written(tmp_path, "news", NEWS),
-        written(tmp_path, NO_APP, UNKNOWN),
+        written(tmp_path, None, UNKNOWN),
     ]
-    found, alone = backlog_journal.read(spark, tmp_path, files, ASKED), backlog_journal.summed(all_done, ASKED)
+    found, alone = (
+        backlog_journal.read(spark, Folder.of(tmp_path), files, ASKED),
+        backlog_journal.summed(all_done, ASKED),
+    )
     for one, other in zip(found, alone, strict=True):
         assert rows(one, *other.column_names) == rows(other, *other.column_names)
     (tmp_path / files[1].path).write_text("no table")
     with pytest.raises(FairlaneError, match="Parquet"):
-        backlog_journal.read(spark, tmp_path, files, ASKED)
+        backlog_journal.read(spark, Folder.of(tmp_path), files, ASKED)
 
 
 @pytest.mark.parametrize("wait_ms", [0, 1, 7, 40, 999, 60_000, 86_400_000])

@@ -1,7 +1,8 @@
 """The journal has of each target the first final outcome, once, whatever is stored twice and whenever it is killed."""
 
-import resource
+import os
 import threading
+import time
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +13,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from backends.settings import PulsarSettings
-from backends.system_clock import SystemClock
 from dispatcher.model.errors import Refused, Unreachable
 from dispatcher.model.task import TOMBSTONE_MS
 from dispatcher.wire.control import ControlChange, Sealed
@@ -30,17 +30,18 @@ if TYPE_CHECKING:
 
 
 from spark_jobs.journal import job as journal_module
-from spark_jobs.journal.compact import sweep
-from spark_jobs.journal.files import NO_APP
+from spark_jobs.journal.compact import compact
+from spark_jobs.journal.files import CLOSES, INVALID_TARGETS, OUTCOMES, STATES, TASKS, journal_table
 from spark_jobs.journal.first_outcomes import FirstOutcomes, Ranges
 from spark_jobs.journal.job import Journal, JournalOptions, LandedBatch
-from spark_jobs.journal.landing import LONGEST_CHAIN, OPEN_FILES
-from spark_jobs.journal.log import CommitChange, Conflict, JournalLog, TableFile
+from spark_jobs.journal.landing import LONGEST_CHAIN
 from spark_jobs.journal.tables import outcomes as outcome_table
 from spark_jobs.journal.tasks import CONTROL, accepts, rows_of
+from spark_jobs.storage.delta import Conflict
 from tests.contract.registry_records import position
 from tests.unit.spark_jobs.journal_world import (
     AT_MS,
+    COMMITS,
     DAY,
     DAY_MS,
     Topic,
@@ -53,6 +54,7 @@ from tests.unit.spark_jobs.journal_world import (
     ran,
     restated,
     rows,
+    stored,
 )
 
 pytestmark = pytest.mark.timeout(300)  # some run on Spark, whose first job takes long on a busy machine
@@ -95,14 +97,14 @@ def test_ranges_are_a_set_that_tells_what_is_new(added: list[tuple[int, int]]) -
 @given(
     records=st.lists(st.lists(parts(), min_size=1, max_size=4), min_size=1, max_size=8),
     doubled=st.lists(st.integers(0, 7), max_size=6),
-    killed=st.lists(st.booleans(), max_size=12),
+    killed=st.lists(st.integers(0, len(COMMITS)), max_size=12),
     at_once=st.integers(1, 5),
 )
 def test_each_target_has_its_first_outcome_once_however_often_the_journal_is_killed(
     tmp_path_factory: pytest.TempPathFactory,
     records: list[list[Run | Mixed]],
     doubled: list[int],
-    killed: list[bool],
+    killed: list[int],
     at_once: int,
 ) -> None:
     log = [outcomes(*some) for some in records]
@@ -110,14 +112,16 @@ def test_each_target_has_its_first_outcome_once_however_often_the_journal_is_kil
         log.insert(index, log[index % len(log)])
     topic = Topic(tmp_path_factory.mktemp("tables"), log)
     while (one := topic.land(at_once)) is not None:
-        if not killed or not killed.pop():
-            topic.commit(one)
+        topic.commit(one, killed.pop() if killed else len(COMMITS))
+        at_once = at_once % 5 + 1  # a batch after a killed one may end earlier or later
     world = World(VirtualClock())
     world.write(task_record("t"))
     world.fold.apply(0, None, "end", [encode_record(record) for record in log])
     found = rows(topic)
     assert Counter(row["outcome"] for row in found) == Counter(world.counts("t"))
     assert len({(row["sequence"], row["position"]) for row in found}) == len(found)
+    dead = Counter(row["target"] for row in found if row["outcome"] == "invalid" and row["target"] is not None)
+    assert Counter(row["target"] for row in rows(topic, INVALID_TARGETS)) == dead
 
 
 def test_a_retried_target_has_the_outcome_and_the_number_of_its_last_attempt(tmp_path: Path) -> None:
@@ -143,7 +147,7 @@ def test_after_a_task_is_closed_its_outcomes_count_no_more(tmp_path: Path) -> No
         at_once=1,
     )
     assert brief(topic) == [(0, 0, "sent"), (0, 1, "sent")]
-    assert [file.rows for file in topic.log.read().table("closes")] == [1]
+    assert topic.read(CLOSES).rows == 1
 
 
 def test_writers_have_sequences_of_their_own(tmp_path: Path) -> None:
@@ -163,9 +167,9 @@ def test_an_id_that_is_used_again_after_its_tombstone_is_another_task(tmp_path: 
 def test_what_is_remembered_stays_in_few_files_and_forgets_tasks_of_long_ago(tmp_path: Path) -> None:
     many = [outcomes(ran(first=number), task="new", at_ms=AT_MS + TOMBSTONE_MS + 1) for number in range(50)]
     topic = landed(tmp_path, outcomes(ran(), task="old"), *many, at_once=1)
-    state = topic.log.read().states["0"]
-    assert len(state) <= LONGEST_CHAIN + 1
-    assert b"old" not in b"".join((topic.log.root / name).read_bytes() for name in state)
+    assert topic.read(STATES).files
+    assert len(topic.read(STATES).files) <= LONGEST_CHAIN
+    assert {row["task"] for row in rows(topic, STATES)} == {"new"}
     assert len(rows(topic)) == 51
 
 
@@ -173,7 +177,7 @@ def test_what_cannot_be_read_is_counted_and_passed_over(tmp_path: Path) -> None:
     topic = Topic(tmp_path, [b"no record", ONE_SENT])
     one = topic.land(10)
     assert one is not None
-    assert (one.records, one.malformed, one.outcomes) == (2, 1, 1)
+    assert (one.records, one.malformed, one.rows(OUTCOMES)) == (2, 1, 1)
 
 
 def test_a_run_of_absurd_length_is_told_in_pieces() -> None:
@@ -191,6 +195,7 @@ def test_a_row_tells_all_that_is_known_of_a_target(tmp_path: Path) -> None:
     (one, two) = rows(landed(tmp_path, outcomes(mixed(sequence=5, size=2, codes=bytes((0, 1))), named, latency_ms=70)))
     assert two == {
         "task": "t",
+        "app": "shop",
         "channel": "push",
         "writer": "0",
         "sequence": 5,
@@ -223,110 +228,87 @@ def test_names_that_do_not_fit_their_positions_keep_no_row_from_its_table(tmp_pa
     assert [row["target"] for row in found] == ["a", None, "c", "c"]
 
 
-def test_days_and_apps_have_files_of_their_own(tmp_path: Path) -> None:
-    topic = landed(
-        tmp_path,
-        ONE_SENT,
-        outcomes(ran(first=1), app="bank"),
-        outcomes(ran(first=2), at_ms=AT_MS + DAY_MS),
-        outcomes(ran(first=3), app=""),
-    )
-    files = topic.log.read().table("outcomes")
-    assert {str(Path(file.path).parent) for file in files} == {
-        f"outcomes/day={DAY}/app=shop",
-        f"outcomes/day={DAY}/app=bank",
-        "outcomes/day=2023-11-15/app=shop",
-        f"outcomes/day={DAY}/app={NO_APP}",
-    }
+def test_each_day_has_files_of_its_own(tmp_path: Path) -> None:
+    days = [outcomes(ran(first=number), at_ms=AT_MS + number * DAY_MS, app=app) for number, app in enumerate(("", "x"))]
+    files = landed(tmp_path, *days).read().files
+    assert [(dict(file.partition), file.rows) for file in sorted(files, key=lambda file: file.path)] == [
+        ({"day": DAY}, 1),
+        ({"day": "2023-11-15"}, 1),
+    ]
 
 
-EVIL_APPS = ("../../../out", "..", "a/b", "a\\b", "nul\0", "a=b%2F:c", "Grüße", "line\n", "x" * 5_000, "x" * 5_001)
+ANY_APPS = ("../../../out", "..", "a/b", "a\\b", "nul\0", "a=b%2F:c", "Grüße", "line\n", "x" * 5_000, "")
 
 
-def test_a_batch_may_have_more_apps_than_a_process_may_have_files(tmp_path: Path) -> None:
-    apps = [f"app-{number}" for number in range(2 * OPEN_FILES + 50)]
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (len(list(Path("/proc/self/fd").iterdir())) + OPEN_FILES + 30, limit[1]))
-    try:
-        topic = landed(tmp_path, *(outcomes(ran(), app=app, task=app) for app in apps), at_once=len(apps))
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, limit)
-    files = topic.log.read().table("outcomes")
-    assert {(file.app, file.rows) for file in files} == {(app, 1) for app in apps}
+def test_an_app_with_any_name_is_read_back(spark: "SparkSession", tmp_path: Path) -> None:
+    landed(tmp_path, *(outcomes(ran(first=number), app=app) for number, app in enumerate(ANY_APPS)))
+    found = {row.app for row in outcome_table(spark, tmp_path).select("app").collect()}
+    assert found == {app or None for app in ANY_APPS}
 
 
-def test_no_app_of_a_record_leaves_the_tables_folder(tmp_path: Path) -> None:
-    tables = tmp_path / "deep" / "deeper" / "tables"
-    records = [outcomes(ran(first=number), app=app) for number, app in enumerate(EVIL_APPS)]
-    topic = landed(tables, *records)
-    files = topic.log.read().table("outcomes")
-    assert sorted(file.app for file in files) == sorted(EVIL_APPS)
-    folders = {(topic.log.root / file.path).resolve().parent for file in files}
-    assert {folder.parent for folder in folders} == {topic.log.root.resolve() / "outcomes" / f"day={DAY}"}
-    assert len(folders) == len(EVIL_APPS)
-    assert [path.name for path in tmp_path.iterdir()] == ["deep"]
+# ------------------------------------------------------------------ commits
+def aged(topic: Topic, path: str, hours: int) -> Path:
+    file = Path(topic.read().table.folder.url) / path
+    when_s = time.time() - hours * 3_600
+    os.utime(file, (when_s, when_s))
+    return file
 
 
-def test_an_app_with_any_name_is_read_back_from_its_folder(spark: "SparkSession", tmp_path: Path) -> None:
-    names = [app for app in EVIL_APPS if len(app) < 100]
-    records = [outcomes(ran(first=number), app=app) for number, app in enumerate(names)]
-    topic = landed(tmp_path, *records)
-    found = outcome_table(spark, topic.log.root.parent)
-    assert sorted(row.app for row in found.select("app").collect()) == sorted(names)
-
-
-def test_what_was_not_committed_is_in_no_table_and_is_swept_away(tmp_path: Path) -> None:
+def test_files_of_a_batch_that_died_are_in_no_table_and_are_deleted_after_an_hour(tmp_path: Path) -> None:
     topic = Topic(tmp_path, [ONE_SENT])
-    killed, good = topic.land(1), topic.land(1)
+    killed, under_way, good = (topic.land(1) for _ in range(3))
     assert killed is not None
+    assert under_way is not None
     assert good is not None
     topic.commit(good)
-    assert [file.path for file in topic.log.read().table("outcomes")] == [good.files[0].path]
-    clock = VirtualClock(wall_ms=4_000_000_000_000)
-    assert sweep(topic.log, 0.0, clock) == 2
-    assert not (topic.log.root / killed.files[0].path).exists()
-    assert len(rows(topic)) == 1
+    lost = aged(topic, killed.files[OUTCOMES][0].path, 2)
+    kept = aged(topic, under_way.files[OUTCOMES][0].path, 0)
+    assert compact(topic.tables, 1 << 27, 0.0).deleted == 1
+    assert (lost.exists(), kept.exists(), len(rows(topic))) == (False, True, 1)
 
 
-def test_a_sweep_leaves_the_files_of_a_batch_that_is_under_way_however_short_it_keeps_replaced_ones(
-    tmp_path: Path,
-) -> None:
+def test_a_batch_that_runs_twice_at_once_lands_once(tmp_path: Path) -> None:
     topic = Topic(tmp_path, [ONE_SENT])
-    under_way = topic.land(1)
-    assert under_way is not None
-    soon = VirtualClock(wall_ms=SystemClock().wall_ms() + 60_000)
-    assert sweep(topic.log, 0.0, soon) == 0
-    topic.commit(under_way)
+    one, other = topic.land(1), topic.land(1)
+    assert one is not None
+    assert other is not None
+    base = topic.read()
+    topic.commit(one)
+    with pytest.raises(Conflict, match="Another job writes to"):
+        base.commit(other.files[OUTCOMES], {"0": other.cursor})
     assert len(rows(topic)) == 1
-    topic.log.append(topic.log.read(), CommitChange(removed=[under_way.files[0].path]), AT_MS)
-    assert sweep(topic.log, 0.0, soon) == 1
 
 
-# ------------------------------------------------------------------ the log
-def file(name: str) -> TableFile:
-    return TableFile(table="outcomes", path=name, rows=1, size=10)
+def test_a_batch_lands_beside_a_compaction(tmp_path: Path) -> None:
+    topic = landed(tmp_path, ONE_SENT, outcomes(ran(first=1)), outcomes(ran(first=2)), at_once=1)
+    topic.records += stored([outcomes(ran(first=3))], len(topic.records))
+    base, one = topic.read(), topic.land(1)
+    assert one is not None
+    assert compact(topic.tables, 1 << 27, 3_600.0).merged > 0
+    base.commit(one.files[OUTCOMES], {"0": one.cursor})
+    assert [row["sequence"] for row in rows(topic)] == [0, 1, 2, 3]
+    assert (topic.read().cursor("0"), len(topic.read().files)) == (position(3), 2)
 
 
-def test_of_two_who_write_the_same_commit_one_is_told(tmp_path: Path) -> None:
-    log = JournalLog(tmp_path)
-    base = log.read()
-    log.append(base, CommitChange(added=[file("a")]), AT_MS)
-    with pytest.raises(Conflict):
-        log.append(base, CommitChange(added=[file("b")]), AT_MS)
-    assert list(log.read().files) == ["a"]
+def test_a_commit_whose_receipt_was_lost_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = Topic(tmp_path, [ONE_SENT])
+    one, base = topic.land(1), topic.read()
+    assert one is not None
+    base.commit(one.files[OUTCOMES], {"0": one.cursor})
+    base.commit(one.files[OUTCOMES], {"0": one.cursor})  # as the store's client does that got no answer
+    assert len(rows(topic)) == 1
 
 
-def test_the_log_is_read_from_its_last_whole_commit(tmp_path: Path) -> None:
-    log = JournalLog(tmp_path)
-    state = log.read()
-    for number in range(120):
-        removed = [f"{number - 3}"] if number >= 3 else []
-        state = log.append(state, CommitChange({"0": str(number)}, {}, [file(str(number))], removed), AT_MS + number)
-    assert log.read() == state
-    assert sorted(state.files) == ["117", "118", "119"]
-    sweep(log, 0.0, VirtualClock(wall_ms=AT_MS + 10_000))
-    assert min(log.numbers()) == 100
-    assert log.read() == state
+def test_positions_outlive_the_metadata_of_commits(tmp_path: Path) -> None:
+    records = [outcomes(ran(first=number)) for number in range(25)]
+    topic = landed(tmp_path, *records, at_once=1)
+    log = Path(topic.read().table.folder.url) / "_delta_log"
+    last = max(int(path.name[:20]) for path in log.glob("*.checkpoint.parquet"))
+    for path in log.glob("*.json"):
+        if int(path.stem) <= last:
+            path.unlink()
+    assert topic.read().cursor("0") == position(24)
+    assert len(rows(topic)) == 25
 
 
 # ------------------------------------------------------------------ tasks
@@ -355,13 +337,13 @@ class Steps(Journal):
     """A journal whose batches have these results in order; then it is stopped."""
 
     def __init__(self, tables: Path, *batches: LandedBatch | Unreachable) -> None:
-        super().__init__(None, JournalOptions(tables, PulsarSettings(), 100), VirtualClock())
+        super().__init__(None, JournalOptions(tables, PulsarSettings(), 100))
         self.stop = threading.Event()
-        self._batches = list(batches)
+        self._results = list(batches)
 
     def step(self, until: dict[str, str]) -> LandedBatch:
-        batch = self._batches.pop(0)
-        if not self._batches:
+        batch = self._results.pop(0)
+        if not self._results:
             self.stop.set()
         if isinstance(batch, Unreachable):
             raise batch
@@ -385,8 +367,10 @@ def test_the_journal_of_a_pulsar_whose_data_was_deleted_is_refused_and_not_silen
     ends = {"0": position(4), "1": ""}, {CONTROL: position(5)}
     monkeypatch.setattr(journal_module, "last_positions", lambda _: ends[0])
     monkeypatch.setattr(journal_module, "ends_of", lambda *_: ends[1])
-    log = JournalLog(tmp_path)
-    log.append(log.read(), CommitChange(cursors={"0": position(4), "1": position(7), CONTROL: position(5)}), AT_MS)
+    steps = Steps(tmp_path, LandedBatch(records=1))
+    for table, cursors in ((STATES, {"0": position(4), "1": position(7)}), (TASKS, {CONTROL: position(5)})):
+        journal_table(tmp_path, table).read().commit([], cursors)
+    assert steps.run_once(threading.Event()).records == 1
     assert Steps(tmp_path, LandedBatch(records=1)).run_once(threading.Event()).records == 1
     ends = {"0": position(outcomes_end), "1": ""}, {CONTROL: position(control_end)}
     with pytest.raises(Refused, match="the journal of another Pulsar, or of data that was deleted"):

@@ -11,18 +11,14 @@ from dispatcher.wire.control import ControlChange, Sealed
 from dispatcher.wire.outcome import CloseTask, Outcome
 from tests.contract.ledger_worlds import task_record
 from tests.records import finished
-from tests.virtual_clock import VirtualClock
 
 pytest.importorskip("pyarrow")
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-import pyarrow as pa
-
-from spark_jobs.journal.compact import CompactOptions, _as_written_now, compact
-from spark_jobs.journal.files import INVALID_FILE
-from spark_jobs.journal.log import JournalLog
+from spark_jobs.journal.compact import compact
+from spark_jobs.journal.files import INVALID_TARGETS, SCHEMAS, journal_table
 from spark_jobs.journal.tables import closes, invalid_targets, tasks
 from spark_jobs.journal.tables import outcomes as outcome_table
 from tests.unit.spark_jobs.journal_world import (
@@ -50,8 +46,8 @@ def journal(tmp_path_factory: pytest.TempPathFactory) -> Topic:
     return landed(tmp_path_factory.mktemp("tables"), *records, records[-1], closing, at_once=1)
 
 
-def test_the_tables_are_read_by_the_log(spark: "SparkSession", journal: Topic) -> None:
-    tables = journal.log.root.parent
+def test_the_tables_are_read_by_their_files(spark: "SparkSession", journal: Topic) -> None:
+    tables = journal.tables
     found = outcome_table(spark, tables)
     assert found.count() == 20
     assert [row.app for row in found.select("app").distinct().collect()] == ["shop"]
@@ -72,6 +68,7 @@ def test_what_a_provider_said_is_dead_stands_in_a_table_of_its_own(spark: "Spark
     assert found == ("tok-1", "push", "shop", "unregistered", "t")
     assert outcome_table(spark, tmp_path).where("outcome = 'invalid'").count() == 2  # one of them without a name
     assert invalid_targets(spark, tmp_path / "none").count() == 0
+    assert invalid_targets(spark, tmp_path, flows={}).columns == SCHEMAS[INVALID_TARGETS].names
 
 
 def test_an_invalid_target_has_a_time_of_death_and_comes_once_on_demand(spark: "SparkSession", tmp_path: Path) -> None:
@@ -130,45 +127,25 @@ def test_what_a_suspected_flow_reported_in_that_minute_is_left_out(
         assert sorted(row.target for row in rows) == sorted(found)
 
 
-def test_files_that_lack_columns_of_this_version_get_them_when_they_are_merged() -> None:
-    old = pa.RecordBatch.from_pylist(
-        [{"target": "tok-1", "channel": "push", "app": "shop", "task": "t", "at": datetime.now(UTC)}]
-    )
-    row = _as_written_now(old, INVALID_FILE).to_pylist()[0]
-    assert (row["target"], row["died_at"], row["reason"]) == ("tok-1", None, None)
-
-
 def test_small_files_are_put_together_while_readers_see_the_old_or_the_new(
     spark: "SparkSession", journal: Topic
 ) -> None:
-    tables = journal.log.root.parent
-    clock = VirtualClock(wall_ms=AT_MS)
+    tables = journal.tables
     before = outcome_table(spark, tables)
     expected = sorted(map(tuple, before.collect()))
-    done = compact(spark, CompactOptions(tables), clock)
-    assert (done.files_before, done.files_after, done.merged, done.rows, done.deleted) == (11, 4, 9, 18, 0)
+    done = compact(tables, 1 << 27, 3_600.0)
+    assert (done.files_before, done.merged) == (23, 21)
+    assert sorted(file.rows for file in journal.read().files) == [2, 8, 10]
     assert sorted(map(tuple, before.collect())) == expected  # of files that are no longer named, but still there
     assert sorted(map(tuple, outcome_table(spark, tables).collect())) == expected
-    again = compact(spark, CompactOptions(tables, keep_s=0.0), VirtualClock(wall_ms=4_000_000_000_000))
-    assert (again.merged, again.files_after) == (0, 4)
-    assert again.deleted >= 9
-    assert sorted(map(tuple, outcome_table(spark, tables).collect())) == expected
+    assert compact(tables, 1 << 27, 3_600.0).merged == 0
 
 
-def test_tables_of_0_1_0_have_no_reasons(
-    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from spark_jobs.journal import files as journal_files
-
-    without = {name: schema.remove(schema.get_field_index("reason")) for name, schema in journal_files.SCHEMAS.items()}
-    at = datetime.fromtimestamp(AT_MS / 1000, UTC)
-    close = {"task": "t", "outcome": "expired", "at": at, "topic": 0, "record": "p"}
-    log = JournalLog(tmp_path)
-    with monkeypatch.context() as old:
-        old.setattr(journal_files, "SCHEMAS", without)
-        add(log, "closes", close)
-    add(log, "closes", {**close, "reason": "why"})
-    assert sorted(str(row.reason) for row in closes(spark, tmp_path).collect()) == ["None", "why"]
+def test_days_before_those_to_keep_are_dropped(tmp_path: Path) -> None:
+    now_ms = int(datetime.now(UTC).timestamp() * 1000)
+    topic = landed(tmp_path, outcomes(ran(), at_ms=now_ms - 5 * DAY_MS), outcomes(ran(first=1), at_ms=now_ms))
+    compact(topic.tables, 1 << 27, 3_600.0, keep_days=2)
+    assert journal_table(tmp_path, "outcomes").read().rows == 1
 
 
 def test_tasks_are_one_row_each_of_what_was_said_last(spark: "SparkSession", tmp_path: Path) -> None:
@@ -180,7 +157,7 @@ def test_tasks_are_one_row_each_of_what_was_said_last(spark: "SparkSession", tmp
         finished("t", 5, 2, state="failed", at_ms=AT_MS, reason="no credential"),
         restated(accepted),
     )
-    add(JournalLog(tmp_path), "tasks", *found)
+    add(tmp_path, "tasks", *found)
     (row,) = tasks(spark, tmp_path).collect()
     assert (row.task, row.app, row.tier, row.targets, row.refused, row.writers) == ("t", "shop", "low", 7, 2, ["a"])
     assert (row.state, row.reason, row.sent, row.invalid) == ("failed", "no credential", 5, 2)

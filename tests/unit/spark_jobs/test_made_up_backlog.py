@@ -6,10 +6,9 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
-import pyarrow.dataset
+from deltalake import DeltaTable
 
 from lab.synthetic.backlog import SyntheticBacklog, make_tables
-from spark_jobs.backlog.snapshot_files import SCHEMA
 from tests.unit.spark_jobs.backlog_rows import START
 
 SIZE = SyntheticBacklog(outcomes=2_000, tasks=12, snapshots=30, every_s=60)
@@ -19,8 +18,8 @@ def test_they_add_up_and_are_the_same_for_the_same_seed(tmp_path: Path) -> None:
     reported = []
     for name in ("one", "two"):
         make_tables(tmp_path / name, SIZE, START)
-        snapshots = pyarrow.dataset.dataset(tmp_path / name / "backlog", schema=SCHEMA).sort_by("at").to_table()
-        outcomes = pyarrow.dataset.dataset(tmp_path / name / "journal" / "outcomes", partitioning="hive").to_table()
+        snapshots = DeltaTable(tmp_path / name / "backlog").to_pyarrow_table().sort_by("at")
+        outcomes = DeltaTable(tmp_path / name / "journal" / "outcomes").to_pyarrow_table()
         assert (snapshots.num_rows, outcomes.num_rows) == (30, 2_000)
         reported.append((snapshots.column("tasks").to_pylist(), sorted(outcomes.column("task").to_pylist())))
     assert reported[0] == reported[1]

@@ -145,7 +145,7 @@ def ingested(spark: "SparkSession", chosen: IngestOptions) -> tuple[set[str], Co
     """Return the targets that `ingest` sends to, and why it refuses the other rows, which it stores."""
     rows = transform(read_table(spark, chosen.audience, chosen.rules), chosen).toArrow()
     reasons = rows["reason"].to_pylist()
-    Path(chosen.rejects).mkdir(parents=True)
+    Path(chosen.rejects.url).mkdir(parents=True)
     pq.write_table(rows.filter(rows["reason"].is_valid()), f"{chosen.rejects}/part.parquet")
     good = {row for row, reason in zip(rows["target"].to_pylist(), reasons, strict=True) if reason is None}
     return good, Counter(reason for reason in reasons if reason not in (None, DUPLICATE))

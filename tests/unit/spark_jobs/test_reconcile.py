@@ -1,11 +1,11 @@
 """Sums and differences of small journals, by a local Spark."""
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import pytest
 
 from dispatcher.model.errors import InvalidInput, Malformed, NotFound
@@ -28,10 +28,10 @@ from tests.unit.spark_jobs.journal_world import (
 
 pytest.importorskip("pyarrow")
 import numpy as np
+from deltalake import DeltaTable
 
 from benchmarks.table_jobs import check
 from lab.synthetic import journal as synthetic_journal
-from spark_jobs.journal.log import CommitChange
 from spark_jobs.reconcile.differences import NO_OUTCOME, NOT_IN_AUDIENCE, SENT_TWICE, TWICE, odd
 from spark_jobs.reconcile.job import ReconcileScope, given_audience, reconcile
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 def say(topic: Topic, *records: Any) -> None:
     """Facts about tasks from the control topic."""
-    add(topic.log, "tasks", *facts(*records))
+    add(Path(topic.tables.url), "tasks", *facts(*records))
 
 
 def journal(tables: Path, targets: int, *records: Any, end: Any = None) -> Topic:
@@ -95,7 +95,7 @@ def test_differences_are_told_target_by_target(spark: "SparkSession", tmp_path: 
     reported = {(row["target"], row["difference"]) for row in found.differences}
     assert reported == {("a", SENT_TWICE), ("c", NOT_IN_AUDIENCE), ("d", NO_OUTCOME)}
     assert found.count == 3
-    assert spark.read.parquet(found.folder).count() == 3
+    assert DeltaTable(found.folder).count() == 3
 
 
 def test_targets_are_compared_in_their_canonical_form(spark: "SparkSession", tmp_path: Path) -> None:
@@ -112,12 +112,11 @@ def test_targets_are_compared_in_their_canonical_form(spark: "SparkSession", tmp
 
 
 def test_an_outcome_that_is_in_the_journal_twice_is_told_by_its_place(spark: "SparkSession", tmp_path: Path) -> None:
-    log = journal(tmp_path, 3, outcomes(ran(first=7, size=3))).log
-    state = log.read()
-    (file,) = state.table("outcomes")
-    copy = log.root / file.path.replace(".parquet", "-copy.parquet")
-    copy.write_bytes((log.root / file.path).read_bytes())
-    log.append(state, CommitChange(added=[msgspec.structs.replace(file, path=str(copy.relative_to(log.root)))]), AT_MS)
+    state = journal(tmp_path, 3, outcomes(ran(first=7, size=3))).read()
+    (file,), root = state.files, Path(state.table.folder.url)
+    copy = file.path.replace(".parquet", "-copy.parquet")
+    (root / copy).write_bytes((root / file.path).read_bytes())
+    state.commit([replace(file, path=copy)])
     found = reconcile(spark, ReconcileScope(tmp_path, "t"))
     reported = {(row["difference"], row["writer"], row["sequence"], row["position"]) for row in found.differences}
     assert reported == {(TWICE, "0", 7, place) for place in range(3)}
@@ -196,8 +195,8 @@ def test_a_day_has_the_tasks_that_were_sent_on_it(spark: "SparkSession", tmp_pat
 
 def test_a_file_of_the_journal_that_cannot_be_read_is_named(spark: "SparkSession", tmp_path: Path) -> None:
     topic = journal(tmp_path, 3, outcomes(ran(size=3)))
-    (file,) = topic.log.read().table("outcomes")
-    (topic.log.root / file.path).write_text("no table")
+    (file,) = topic.read().files
+    (Path(topic.read().table.folder.url) / file.path).write_text("no table")
     with pytest.raises(Malformed, match=f"{Path(file.path).name} cannot be read: .* Restore it"):
         reconcile(spark, ReconcileScope(tmp_path, "t"))
 

@@ -1,0 +1,208 @@
+"""Delta tables: the driver commits files that executors wrote, and how far topics were read, at once or not at all.
+
+The position of the last record of a topic is stored as two application transactions, TOPIC:ledger and TOPIC:entry.
+Unlike the metadata of a commit, Delta keeps these in its checkpoints; and it refuses a commit whose base did not have
+the transactions of the newest one, so a batch that runs twice at once lands once.
+"""
+
+import json
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction, WriterProperties
+from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
+
+from backends.files import sync
+from dispatcher.model.errors import Refused
+from spark_jobs.storage.data_files import DataFile
+from spark_jobs.storage.folder import Folder, reaching
+
+_CONFIGURATION: Final = {"delta.checkpointInterval": "10"}
+"""A reader fetches every commit since the last checkpoint, one request each; Delta's default is 100."""
+_INDEXES: Final = 1_000_000
+"""The number of positions in an entry of a topic: see dispatcher.ports.StoredRecord."""
+_HOUR_S: Final = 3_600
+_TRIES: Final = 3
+"""How often a commit is tried that another change of the table, such as the deletion of old days, got in the way of."""
+
+
+class Conflict(Refused):
+    """Another job committed to the table since it was read."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table: where it is, and its columns."""
+
+    folder: Folder
+    schema: pa.Schema
+    partitioned_by: str = ""
+    """The column whose values have folders of their own, if any."""
+
+    def create(self) -> None:
+        """Create the table if it is missing. Raises Refused, Unreachable."""
+        if "%" in self.folder.url:
+            raise Refused(f"{self.folder} has a % in it, which delta-rs takes for an escape.", "Name another folder.")
+        with reaching(self.folder, "written"):
+            if self.folder.is_local:  # whose error is one of the system, with a plain text
+                Path(self.folder.url).mkdir(parents=True, exist_ok=True)
+            try:
+                create_table_with_add_actions(
+                    self.folder.url, Schema.from_arrow(self.schema), [], mode="ignore", partition_by=self._partitions,
+                    configuration=_CONFIGURATION, storage_options=self.folder.delta_options(),
+                )  # fmt: skip
+            except DeltaError:
+                if not self._exists():  # else another job created it just now
+                    raise
+
+    def read(self) -> "TableState":
+        """Return the table as its newest commit left it; empty if it does not exist. Raises Refused, Unreachable."""
+        with reaching(self.folder):
+            options = self.folder.delta_options()
+            return TableState(self, DeltaTable(self.folder.url, storage_options=options) if self._exists() else None)
+
+    def compact(self, target_bytes: int) -> int:
+        """Merge small files. Returns the number of files merged. It may be killed, and run beside other writers."""
+        with reaching(self.folder, "written"):
+            delta = DeltaTable(self.folder.url, storage_options=self.folder.delta_options())
+            properties = WriterProperties(compression="ZSTD")
+            merged = delta.optimize.compact(target_size=target_bytes, writer_properties=properties)
+            return int(merged["numFilesRemoved"])
+
+    def delete(self, predicate: str) -> None:
+        """Delete rows; their files stay until `vacuum`."""
+        with reaching(self.folder, "written"):
+            DeltaTable(self.folder.url, storage_options=self.folder.delta_options()).delete(predicate)
+
+    def vacuum(self, keep_s: float) -> int:
+        """Delete files that no commit of the last keep_s (whole hours, at least one) names. Returns their number."""
+        with reaching(self.folder, "written"):
+            delta = DeltaTable(self.folder.url, storage_options=self.folder.delta_options())
+            hours = max(1, -int(-keep_s // _HOUR_S))
+            return len(delta.vacuum(hours, dry_run=False, enforce_retention_duration=False, full=True))
+
+    @property
+    def _partitions(self) -> list[str]:
+        return [self.partitioned_by] if self.partitioned_by else []
+
+    def _exists(self) -> bool:
+        return DeltaTable.is_deltatable(self.folder.url, self.folder.delta_options())
+
+
+class TableState:
+    """A table as one commit left it."""
+
+    def __init__(self, table: Table, delta: DeltaTable | None) -> None:
+        self.table = table
+        self._delta = delta
+
+    @property
+    def version(self) -> int:
+        return -1 if self._delta is None else self._delta.version()
+
+    @cached_property
+    def files(self) -> list[DataFile]:
+        """Return the files that hold the rows."""
+        if self._delta is None:
+            return []
+        rows = pa.table(self._delta.get_add_actions(flatten=True)).to_pylist()
+        name = self.table.partitioned_by
+        return [
+            DataFile(
+                row["path"], row["num_records"] or 0, row["size_bytes"],
+                {name: str(row[f"partition.{name}"])} if name else {},
+            )
+            for row in rows
+        ]  # fmt: skip
+
+    @property
+    def rows(self) -> int:
+        return sum(file.rows for file in self.files)
+
+    def cursor(self, topic: str) -> str:
+        """Return the position of the last record of a topic whose rows are in the table; "" for none."""
+        if self._delta is None or (ledger := self._delta.transaction_version(f"{topic}:ledger")) is None:
+            return ""
+        entry, index = divmod(self._delta.transaction_version(f"{topic}:entry") or 0, _INDEXES)
+        return f"{ledger:020d}:{entry:020d}:{index:06d}"
+
+    def commit(
+        self, added: Sequence[DataFile], cursors: Mapping[str, str] = {}, removed: Sequence[DataFile] = ()
+    ) -> None:
+        """Add files to the table, and remove others. Empty cursors are left as they are.
+
+        Raises Conflict if another job has committed for one of these topics since this state was read, or removed one
+        of the files; Refused; Unreachable.
+        """
+        cursors = {topic: cursor for topic, cursor in cursors.items() if cursor}
+        actions: list[AddAction | RemoveAction] = [*map(_add_action, added), *map(_remove_action, removed)]
+        state = self
+        with reaching(self.table.folder, "written"):
+            for tries_left in reversed(range(_TRIES)):
+                try:
+                    state._write(actions, cursors)
+                    break
+                except CommitFailedError:
+                    state = self.table.read()
+                    if added and state._has(added) and state._are(cursors):
+                        break  # it was stored, and its receipt was lost
+                    if not (state._has(removed) and state._are({topic: self.cursor(topic) for topic in cursors})):
+                        cause = f"Another job writes to {self.table.folder}."
+                        raise Conflict(cause, "Let it end, and run this one again.") from None
+                    if not tries_left:
+                        raise
+        self._sync()
+
+    def _write(self, actions: Sequence[AddAction | RemoveAction], cursors: Mapping[str, str]) -> None:
+        assert self._delta is not None
+        transactions = [each for topic, cursor in cursors.items() for each in _transactions(topic, cursor)]
+        properties = CommitProperties({"cursors": cursors}, app_transactions=transactions)
+        table = self.table
+        self._delta.create_write_transaction(
+            list(actions), "append", table.schema, table._partitions, commit_properties=properties
+        )
+
+    def _has(self, files: Sequence[DataFile]) -> bool:
+        return {file.path for file in files} <= {file.path for file in self.files}
+
+    def _are(self, cursors: Mapping[str, str]) -> bool:
+        return all(self.cursor(topic) == cursor for topic, cursor in cursors.items())
+
+    def _sync(self) -> None:
+        """Make commits on this machine's disks survive a power loss: those of one table must not outlive another's."""
+        if self.table.folder.is_local:
+            log = Path(self.table.folder.url) / "_delta_log"
+            sync(max(path for path in log.glob("*.json") if re.fullmatch(r"\d{20}", path.stem)))
+            sync(log)
+
+
+def _add_action(file: DataFile) -> AddAction:
+    return AddAction(
+        path=file.path,
+        size=file.size,
+        partition_values=file.partition,
+        modification_time=_now_ms(),
+        data_change=True,
+        stats=json.dumps({"numRecords": file.rows}),
+    )
+
+
+def _remove_action(file: DataFile) -> RemoveAction:
+    partition: dict[str, str | None] = {**file.partition}
+    return RemoveAction(file.path, data_change=True, deletion_timestamp=_now_ms(), partition_values=partition)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _transactions(topic: str, cursor: str) -> list[Transaction]:
+    ledger, entry, index = map(int, cursor.split(":"))
+    return [Transaction(f"{topic}:ledger", ledger), Transaction(f"{topic}:entry", entry * _INDEXES + index)]

@@ -1,0 +1,86 @@
+"""Delta tables as DataFrames, by the list of their files, and DataFrames as their files: no connector is needed."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyarrow import fs
+
+from spark_jobs.session.frames import spark_schema
+from spark_jobs.storage.data_files import DataFile, FileWriter, parquet_file
+from spark_jobs.storage.delta import Table
+from spark_jobs.storage.folder import Folder, reaching
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def frame_of(spark: "SparkSession", table: Table, files: Sequence[DataFile]) -> "DataFrame":
+    """Return the rows of these files of a table.
+
+    Spark reads files on disks and in HDFS itself; those in an object store are read by pyarrow in the executors, so
+    Spark needs no connector to the store.
+    """
+    columns = spark_schema(table.schema)
+    if not files:
+        return spark.createDataFrame([], columns)
+    folder = table.folder
+    if folder.is_local or folder.url.startswith("hdfs:"):
+        paths = [f"{folder.spark_url}/{file.path}" for file in files]
+        return spark.read.schema(columns).option("basePath", folder.spark_url).parquet(*paths)
+    listed = [(file.path, file.partition.get(table.partitioned_by)) for file in files]
+    parts = spark.createDataFrame(listed, "path string, value string").repartition(min(len(files), _MAX_PARTS))
+    return parts.mapInArrow(partial(_read, table=table), columns)
+
+
+_MAX_PARTS = 1_000
+
+
+def _read(parts: Iterator[pa.RecordBatch], table: Table) -> Iterator[pa.RecordBatch]:
+    """Read the rows of files. Runs in an executor."""
+    for part in (row for batch in parts for row in batch.to_pylist()):
+        with reaching(table.folder), parquet_file(table.folder, part["path"]) as file:
+            for batch in file.iter_batches():
+                yield _whole(batch, table, part["value"])
+
+
+def _whole(batch: pa.RecordBatch, table: Table, value: str | None) -> pa.RecordBatch:
+    """Return a file's rows with all columns of the table: the partition's too, and nulls where the file is older."""
+    columns = []
+    for field in table.schema:
+        if field.name == table.partitioned_by:
+            columns.append(pa.repeat(pa.scalar(value).cast(field.type), batch.num_rows))
+        elif field.name in batch.schema.names:
+            columns.append(batch.column(field.name).cast(field.type))
+        else:
+            columns.append(pa.nulls(batch.num_rows, field.type))
+    return pa.RecordBatch.from_arrays(columns, schema=table.schema)
+
+
+def folder_frame(spark: "SparkSession", folder: Folder) -> "DataFrame":
+    """Return the rows of all Parquet files of a folder, which is no Delta table."""
+    with reaching(folder):
+        files, path = folder.opened()
+        names = [each.base_name for each in files.get_file_info(fs.FileSelector(path)) if each.extension == "parquet"]
+        with parquet_file(folder, names[0]) as first:
+            schema = first.schema_arrow
+    return frame_of(spark, Table(folder, schema), [DataFile(name, 0, 0) for name in names])
+
+
+def write_frame(frame: "DataFrame", table: Table) -> list[DataFile]:
+    """Write the rows to new files of a table, in the executors. They belong to it once they are committed."""
+    written = frame.mapInArrow(partial(_write, table=table), "path string, rows bigint, size bigint").collect()
+    return [DataFile(row["path"], row["rows"], row["size"]) for row in written]
+
+
+def _write(batches: Iterator[pa.RecordBatch], table: Table) -> Iterator[pa.RecordBatch]:
+    """Write the rows of one part. Runs in an executor."""
+    writer = None
+    with reaching(table.folder, "written"):
+        for batch in batches:
+            writer = writer or FileWriter(table.folder, table.schema)
+            writer.write(batch)
+        if writer is not None:
+            file = writer.close()
+            yield pa.RecordBatch.from_pylist([{"path": file.path, "rows": file.rows, "size": file.size}])
