@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from dispatcher.analysis.failing import FAILING
 from dispatcher.analysis.served import WaitingTasks
-from dispatcher.analysis.why import CHANNEL_PAUSED, FLOW_PAUSED, NO_CHANNEL, NO_WORKER_RUNS, PAUSED
+from dispatcher.analysis.why import AUDIENCE, CHANNEL_PAUSED, FLOW_PAUSED, HELD, NO_CHANNEL, NO_WORKER_RUNS, PAUSED
 from dispatcher.model.flow_pause import PauseKind, flow_parts
 from dispatcher.model.pools import Pool
 from dispatcher.model.values import counted, moment
@@ -28,11 +28,17 @@ class Runbook(StrEnum):
 
     NO_WORKER = "no-worker"
     BACKLOG = "backlog-does-not-move"
+    FAILING = "failing-provider"
+    INCOMPLETE = "incomplete-submission"
     PAUSED_FLOW = "paused-flow"
     FORGOTTEN_PAUSE = "forgotten-pause"
     NOT_STORED = "outcomes-not-stored"
     STUCK_TASK = "stuck-task"
     APP_LIMIT = "app-at-its-limit"
+
+
+_RUNBOOKS = {PAUSED: Runbook.FORGOTTEN_PAUSE, HELD: Runbook.INCOMPLETE, AUDIENCE: Runbook.INCOMPLETE}
+"""Runbooks by cause; the other causes share one."""
 
 
 class Held(NamedTuple):
@@ -124,7 +130,7 @@ def _concerns(scene: Scene) -> Iterator[Concern]:
         page = "/tasks?sort=-eta" if tasks > 1 else f"/tasks/{first[text]}"
         if scene.settings and (pool := Pool.parse(causes[text].removeprefix("cap:"))):
             page = limits_at(pool)
-        runbook = Runbook.FORGOTTEN_PAUSE if causes[text] == PAUSED else Runbook.BACKLOG if text else Runbook.STUCK_TASK
+        runbook = _RUNBOOKS.get(causes[text], Runbook.BACKLOG if text else Runbook.STUCK_TASK)
         yield Concern("warn", title, f"{because}.", page, runbook)
     if scene.settings is not None:
         yield from _of_workers(scene)
@@ -137,7 +143,7 @@ def _of_providers(scene: Scene) -> Iterator[Concern]:
         task, _, text = next(held for held in failing if held.task.channel == channel)
         waits = f"Task {task.id} waits{', and others' if tasks > 1 else ''}"
         page = f"/tasks?channel={channel}&sort=-eta" if tasks > 1 else f"/tasks/{task.id}"
-        yield Concern("bad", f"Channel {channel}: {text.removeprefix('its ')}", f"{waits}.", page, Runbook.BACKLOG)
+        yield Concern("bad", f"Channel {channel}: {text.removeprefix('its ')}", f"{waits}.", page, Runbook.FAILING)
 
 
 def _of_workers(scene: Scene) -> Iterator[Concern]:

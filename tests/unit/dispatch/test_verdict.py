@@ -63,6 +63,20 @@ def test_verdict_names_channels_whose_tries_fail_with_the_reason() -> None:
     assert sentence_of(scene(last=None, endless=failing)).endswith("for storm: its tries fail: Failed to connect.")
 
 
+@pytest.mark.parametrize(
+    ("cause", "runbook"),
+    [
+        (FAILING, "failing-provider"),
+        ("held_until_sealed", "incomplete-submission"),
+        ("audience", "incomplete-submission"),
+        ("task_cap", "backlog-does-not-move"),
+    ],
+)
+def test_runbook_of_a_task_without_an_end_is_that_of_its_cause(cause: str, runbook: str) -> None:
+    [concern] = verdict(scene(endless=[Held(task("news"), cause, "its text")])).concerns
+    assert concern.runbook == runbook
+
+
 def test_verdict_leaves_out_a_cause_that_is_not_known() -> None:
     assert sentence_of(scene()) == "All that waits will be sent by 08:01:00 UTC; sale is last."
 
