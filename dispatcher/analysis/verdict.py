@@ -105,6 +105,9 @@ def _sentence(scene: Scene) -> tuple[str, str, str]:
     if not scene.waiting:
         later = f"; {counted(scene.scheduled, 'task')} will start later" if scene.scheduled else ""
         return f"All that is due is sent{later}.", "", ""
+    if scene.settings and not scene.serving:
+        waits = "1 target waits" if scene.waiting == 1 else f"{scene.waiting:,} targets wait"
+        return f"{waits}, and no worker serves.", "", ""
     if scene.last is None and not scene.endless:
         return f"{scene.waiting:,} targets wait; their end is not known yet.", "", ""
     task, cause, text = scene.last or scene.endless[0]
@@ -122,12 +125,13 @@ def _concerns(scene: Scene) -> Iterator[Concern]:
     yield from _of_providers(scene)
     named = (*_SAID_OF_ALL, FAILING) if scene.settings else (FAILING,)
     texts = Counter(text for _, cause, text in scene.endless if cause not in named)
-    first = {text: task.id for task, _, text in reversed(scene.endless)}
+    first = {text: task for task, _, text in reversed(scene.endless)}
     causes = {text: cause for _, cause, text in scene.endless}
     for text, tasks in texts.items():
-        title = f"{first[text]} {'and others have' if tasks > 1 else 'has'} no end in sight"
+        task = first[text]
+        title = f"Task {task.id} of app {task.app} {'and others have' if tasks > 1 else 'has'} no end in sight"
         because = text or "no pause, cap or missing worker explains it"
-        page = "/tasks?sort=-eta" if tasks > 1 else f"/tasks/{first[text]}"
+        page = "/tasks?sort=-eta" if tasks > 1 else f"/tasks/{task.id}"
         if scene.settings and (pool := Pool.parse(causes[text].removeprefix("cap:"))):
             page = limits_at(pool)
         runbook = _RUNBOOKS.get(causes[text], Runbook.BACKLOG if text else Runbook.STUCK_TASK)
@@ -141,7 +145,7 @@ def _of_providers(scene: Scene) -> Iterator[Concern]:
     failing = [held for held in scene.endless if held.cause == FAILING]
     for channel, tasks in Counter(held.task.channel for held in failing).items():
         task, _, text = next(held for held in failing if held.task.channel == channel)
-        waits = f"Task {task.id} waits{', and others' if tasks > 1 else ''}"
+        waits = f"Task {task.id} of app {task.app} waits{', and others' if tasks > 1 else ''}"
         page = f"/tasks?channel={channel}&sort=-eta" if tasks > 1 else f"/tasks/{task.id}"
         yield Concern("bad", f"Channel {channel}: {text.removeprefix('its ')}", f"{waits}.", page, Runbook.FAILING)
 

@@ -56,10 +56,11 @@ def test_verdict_says_when_all_is_done_and_who_is_last_and_why() -> None:
 def test_verdict_names_channels_whose_tries_fail_with_the_reason() -> None:
     failing = [Held(task(id_), FAILING, "its tries fail: Failed to connect") for id_ in ("storm", "hail")]
     assert [each[:4] for each in verdict(scene(endless=failing[:1])).concerns] == [
-        ("bad", "Channel null: tries fail: Failed to connect", "Task storm waits.", "/tasks/storm")
+        ("bad", "Channel null: tries fail: Failed to connect", "Task storm of app shop waits.", "/tasks/storm")
     ]
     assert verdict(scene(endless=failing, limited_by="workers")).headline.startswith("A channel fails: ")
-    assert verdict(scene(endless=failing, settings=None)).concerns[0].text == "Task storm waits, and others."
+    [concern] = verdict(scene(endless=failing, settings=None)).concerns
+    assert concern.text == "Task storm of app shop waits, and others."
     assert sentence_of(scene(last=None, endless=failing)).endswith("for storm: its tries fail: Failed to connect.")
 
 
@@ -91,7 +92,7 @@ def test_verdict_of_an_idle_service_is_that_nothing_waits() -> None:
 def test_verdict_names_a_task_without_an_end_beside_the_last_one() -> None:
     stuck = scene(endless=[Held(task("news"), "paused", "it is paused")])
     assert sentence_of(stuck).startswith("All that can be sent will be sent by 08:01:00 UTC; ")
-    assert titles(stuck) == [("warn", "news has no end in sight")]
+    assert titles(stuck) == [("warn", "Task news of app shop has no end in sight")]
     assert verdict(stuck).headline == "Sending at full capacity: 1 thing to look at"
 
 
@@ -108,7 +109,8 @@ def test_task_that_nothing_explains_has_the_runbook_of_stuck_tasks() -> None:
 def test_tasks_with_one_cause_are_one_concern() -> None:
     held = [Held(task(id_), "paused", "it is paused") for id_ in ("news", "sale")]
     [concern] = verdict(scene(endless=held)).concerns
-    assert (concern.title, concern.page) == ("news and others have no end in sight", "/tasks?sort=-eta")
+    assert concern.title == "Task news of app shop and others have no end in sight"
+    assert concern.page == "/tasks?sort=-eta"
     assert concern.runbook == "forgotten-pause"
 
 
@@ -123,6 +125,11 @@ def test_service_without_a_worker_is_bad_if_something_waits() -> None:
     found = verdict(scene(serving=0, beats=[], last=None, limited_by="workers"))
     assert (found.state, found.headline) == ("bad", "Nothing is sent: 1 thing to look at")
     assert titles(scene(serving=0, beats=[], waiting=0)) == []
+    half = Held(task("half"), "held_until_sealed", "its submission is not complete")
+    for last in (None, Held(task("sale", 60.0), "", "")):
+        assert sentence_of(scene(serving=0, beats=[], last=last, endless=[half])) == (
+            "5 targets wait, and no worker serves."
+        )
 
 
 def test_bad_concerns_come_before_others() -> None:
@@ -152,7 +159,7 @@ def test_task_held_by_a_pause_that_is_named_is_not_named_again() -> None:
     held = [Held(task("news"), "channel_paused", "channel fcm is paused")]
     settings = Globals(capacity=0, tier_weights=WEIGHTS, paused_channels=frozenset({"fcm"}))
     assert titles(scene(settings=settings, endless=held)) == [("warn", "Channel fcm is paused")]
-    assert titles(scene(settings=None, endless=held)) == [("warn", "news has no end in sight")]
+    assert titles(scene(settings=None, endless=held)) == [("warn", "Task news of app shop has no end in sight")]
 
 
 @pytest.mark.parametrize("state", ["suspect", "lost"])

@@ -10,6 +10,7 @@ from estate.rules.node_life import NodeKind, NodeRecord, encode_nodes
 from producers.desk.board.board import Age
 from tests.unit.dispatch.desk.desk_world import DeskWorld
 from tests.unit.web.console.browser import browsing
+from tests.unit.web.console.test_task import work
 from tests.unit.web.console.test_tasks import fail
 
 
@@ -44,7 +45,7 @@ async def test_overview_names_what_is_wrong_first(shown: DeskWorld) -> None:
     async with browsing(shown) as browser:
         page = await browser.get("/")
     assert "Nothing is sent: 1 thing to look at" in page.text
-    assert "3 targets wait, and no end is in sight for" in page.text
+    assert "3 targets wait, and no worker serves." in page.text
     assert "no worker is running" in page.text
     assert "docs/" not in page.text
 
@@ -54,7 +55,7 @@ async def test_overview_names_a_channel_whose_tries_fail_first_and_no_end(shown:
     shown.board.foresee(9.0)
     async with browsing(shown) as browser:
         page = await browser.get("/")
-    assert "Channel log: tries fail: Failed to connect Task digest waits." in page.text
+    assert "Channel log: tries fail: Failed to connect Task digest of app news waits." in page.text
     assert re.findall(r'<tr id="t-([^"]*)"', page.html)[0] == "digest"
     assert "no end in sight" in page.text
     assert " log failing " in page.text
@@ -72,6 +73,7 @@ async def test_overview_leads_from_a_cap_to_the_form_that_changes_it(world: Desk
 
 
 async def test_pause_with_an_end_says_it(shown: DeskWorld) -> None:
+    work(shown)
     shown.client.pause_channel("log", app="shop", reason="legal", for_s=600)
     async with browsing(shown) as browser:
         text = (await browser.get("/")).text
