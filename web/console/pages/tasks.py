@@ -1,5 +1,6 @@
 """Tasks: which are stuck, which are mine, and in what order they will end."""
 
+import re
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -9,6 +10,7 @@ from urllib.parse import urlencode
 from dispatcher.analysis.failing import FAILING, STUCK
 from dispatcher.model.errors import InvalidInput, NotReady, Unreachable
 from dispatcher.model.view import ENDED_STATES, Globals, TaskView
+from dispatcher.wire.topics import TASK_PATTERN
 from fairlane.figures.rows import task_fields
 from fairlane.figures.signals import ServiceState, SignalMeter
 from producers.control.task_changes import LIVE_STATES, TaskFilter
@@ -22,6 +24,8 @@ MAX_ROWS = 10_000
 """Rows of a table as CSV, and tasks that are changed because of a part of their ids."""
 FILTERS = ("app", "state", "tier", "channel", "q")
 NEXT_TO_END = "eta"
+_ID = re.compile(f"~?{TASK_PATTERN}")
+"""A task's id as an app or an operator writes it."""
 _USED = 0.8
 """Above this part of it a task's own cap holds it back."""
 
@@ -46,6 +50,8 @@ def read(visit: Visit) -> dict[str, Any]:
         "only": only,
         "sort": sort,
         "ended": ended,
+        "ended_states": ENDED_STATES,
+        "is_id": _ID.fullmatch(only["q"] or "") is not None,
         "matching": None if ended else states.get(only["state"], 0) if only["state"] else sum(facets["state"].values()),
         "live": {state: states.get(state, 0) for state in (FAILING, STUCK, *LIVE_STATES)},
         "facets": facets,
