@@ -60,7 +60,7 @@ async def test_overview_names_a_channel_whose_tries_fail_first_and_no_end(shown:
     assert "no end in sight" in page.text
     assert " log failing " in page.text
     assert "more are needed" not in page.text
-    assert re.search(r"Workers \d+ / \d+ tries fail", page.text)
+    assert "would be needed" not in page.text
 
 
 async def test_overview_leads_from_a_cap_to_the_form_that_changes_it(world: DeskWorld) -> None:
