@@ -15,7 +15,7 @@ from dispatcher.analysis.verdict import limits_at
 from dispatcher.analysis.why import pool_text
 from dispatcher.model.pools import Pool
 from dispatcher.model.values import NOTHING, count, duration, moment, percent
-from dispatcher.model.view import TaskView
+from dispatcher.model.view import ENDED_STATES, TaskView
 from fairlane import __version__
 from web.console.given import label
 
@@ -45,6 +45,12 @@ def _clock(_: Context, seconds: float | None) -> str:
     return NOTHING if seconds is None else _moment(1000 * (time.time() + seconds))
 
 
+def _done(task: TaskView) -> int:
+    """Return the targets that count as progress: those with an outcome, but of a task that was ended, those sent."""
+    is_cut_off = task.state in ENDED_STATES and task.state != "completed"
+    return task.targets.sent if is_cut_off else task.targets.total - task.targets.pending
+
+
 @cache
 def environment() -> Environment:
     """Return the templates as they are when this is first called: newer files do not fit a process that runs."""
@@ -55,6 +61,7 @@ def environment() -> Environment:
     found.filters |= {
         "count": count, "duration": duration, "moment": _moment, "percent": percent, "ago": _ago, "soon": _soon,
         "clock": _clock, "pool": pool_text, "limits_at": _limits_at, "label": label,
+        "done": _done,
     }  # fmt: skip
     found.filters["fails_by"] = lambda task: fails_by(task, round(time.time() * 1000))
     found.filters["trouble"] = lambda task: trouble(task, task.eta_s, round(time.time() * 1000))
