@@ -1,17 +1,19 @@
 """Change tasks as both pages of tasks offer it: what was asked, what it would do, and what it did."""
 
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from dispatcher.analysis.verdict import limits_at
 from dispatcher.analysis.what_if import FinishChange
-from dispatcher.analysis.why import CHANNEL_PAUSED, FLOW_PAUSED
+from dispatcher.analysis.why import CHANNEL_PAUSED, FLOW_PAUSED, SCHEDULED
 from dispatcher.model.errors import InvalidInput, TaskEnded
 from dispatcher.model.pools import Pool
-from dispatcher.model.values import counted, duration, listed
+from dispatcher.model.values import counted, duration, listed, moment
 from fairlane.figures.why_rows import now_text
 from producers.control.steering import PlannedChange
 from producers.control.task_changes import Changes, TaskFilter
+from producers.desk.board.groups import unpublished
 from producers.desk.task_desk import BulkPreview
 from web.console.page import Done, Elsewhere, Form, Plan, Visit
 
@@ -98,7 +100,9 @@ def _lines(made: BulkPreview, changes: Changes) -> list[str]:
     steps, refused = made.plan.changing, made.plan.refused
     pending = sum(step.task.targets.pending for step in steps)
     if changes.end:
-        lines = [f"Targets that would never be sent: {pending:,}. This cannot be taken back."]
+        soon = sum(unpublished(step.task) for step in steps)
+        more = f", and {soon:,} more that are announced" if soon else ""
+        lines = [f"Targets that would never be sent: {pending:,}{more}. This cannot be taken back."]
     else:
         trials = [step.task.id for step in steps if step.task.waits_for_go and changes.paused is False]
         lines = [f"Targets that wait: {pending:,}."]
@@ -120,10 +124,14 @@ def _nothing(visit: Visit, made: BulkPreview, words: str) -> Exception:
     if made.plan.refused:
         return TaskEnded(" ".join(_reasons(made.plan.refused)), "Nothing was changed.")
     if made.plan.steps:
-        why = visit.desks.tasks.why(made.plan.steps[0].task.id)
+        task = made.plan.steps[0].task
+        why = visit.desks.tasks.why(task.id)
         if words == _DOES["resume"][0] and why.now in (CHANNEL_PAUSED, FLOW_PAUSED):
             pool = Pool(why.app if why.now == FLOW_PAUSED else "", why.channel)
             return Elsewhere(f"Task {why.task} is not paused itself, but {now_text(why)}.", limits_at(pool))
+        if words == _DOES["resume"][0] and len(made.plan.steps) == 1:
+            starts = f": it starts at {moment(task.start_ms, datetime.now(UTC))} UTC" if why.now == SCHEDULED else ""
+            return InvalidInput(f"Task {task.id} is not paused{starts}.", "Nothing was changed.")
         return InvalidInput(f"{words.removesuffix(' for')}: this is so already.", "Nothing was changed.")
     return InvalidInput("No live task matches.", "It may have ended meanwhile: look at the list again.")
 

@@ -79,15 +79,16 @@ def grouped(tasks: Iterable[TaskView]) -> list[TaskGroup]:
         state = "held" if state == "running" and holds and not sealed else state
         key = tier, app, channel, targets_per_request(channel, chunk), cap > 0, state
         group = TaskGroup(
-            *key, some[0].id, len(some), weight, caps, rate, pending, 0 if sealed else sum(map(_expected, some)),
+            *key, some[0].id, len(some), weight, caps, rate, pending, 0 if sealed else sum(map(unpublished, some)),
             total - pending, failed + expired, chunk * len(some),
         )  # fmt: skip
         groups[key] = groups[key].plus(group) if key in groups else group
     return list(groups.values())
 
 
-def _expected(task: TaskView) -> int:
-    return 0 if task.closed else max(0, task.expected_targets - task.targets.total)
+def unpublished(task: TaskView) -> int:
+    """Return the targets of a task that are announced, and not published yet."""
+    return 0 if task.closed or task.sealed else max(0, task.expected_targets - task.targets.total)
 
 
 def announced(groups: Iterable[TaskGroup]) -> Counter[str]:

@@ -196,6 +196,8 @@ async def test_task_whose_submission_has_died_says_so_everywhere(world: DeskWorl
         assert "If its submission has ended: submit it again with the same id, or cancel it." in page
         assert "No weight, tier or cap helps while its submission is not complete." in page
         assert "0 of 0 stored; 30,000 announced" in page
+        plan = (await browser.send("/tasks/half/change", {"do": "cancel"})).text
+        assert "Targets that would never be sent: 0, and 30,000 more that are announced." in plan
         assert " running " not in page
         assert text in (await browser.get("/tasks?q=half")).text
         assert text in (await browser.get("/")).text
@@ -230,6 +232,14 @@ async def test_ended_task_has_an_outcome_and_no_actions(world: DeskWorld) -> Non
         assert "The message of an ended task is not kept." in page.text
         assert '<form class="form" method="post"' not in page.html
         assert "What would help" not in page.text
+
+
+async def test_progress_of_a_cancelled_task_is_what_was_sent(world: DeskWorld) -> None:
+    world.client.task("sale").cancel()
+    world.service.fold()
+    async with browsing(world) as browser:
+        page = await browser.get("/tasks/sale")
+        assert "Progress 0.0% 0 of 50 sent" in page.text
 
 
 async def test_trial_waits_for_a_go_and_gets_it(world: DeskWorld) -> None:
@@ -335,7 +345,10 @@ async def test_resume_ends_a_pause(world: DeskWorld) -> None:
         await changed(browser, {"do": "resume"})
         assert sale(world).state == "running"
         again = await browser.send("/tasks/sale/change", {"do": "resume"})
-        assert "Resume: this is so already." in again.text
+        assert "Task sale is not paused. Nothing was changed." in again.text
+        world.submit("later", start_at=1_700_086_400.0)
+        later = await browser.send("/tasks/later/change", {"do": "resume"})
+        assert "Task later is not paused: it starts at 2023-11-15 22:13:20 UTC." in later.text
 
 
 async def test_message_is_edited_by_its_texts_and_keeps_the_rest(world: DeskWorld) -> None:
