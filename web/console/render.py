@@ -14,9 +14,10 @@ from dispatcher.analysis.failing import fails_by, is_incomplete, trouble
 from dispatcher.analysis.verdict import limits_at
 from dispatcher.analysis.why import pool_text
 from dispatcher.model.pools import Pool
-from dispatcher.model.values import NOTHING, count, duration, moment, percent
+from dispatcher.model.values import NOTHING, count, counted, duration, moment, percent
 from dispatcher.model.view import ENDED_STATES, TaskView
 from fairlane import __version__
+from web.console.changed import setting_text, value_text
 from web.console.given import label
 
 
@@ -61,7 +62,7 @@ def environment() -> Environment:
     found.filters |= {
         "count": count, "duration": duration, "moment": _moment, "percent": percent, "ago": _ago, "soon": _soon,
         "clock": _clock, "pool": pool_text, "limits_at": _limits_at, "label": label,
-        "done": _done,
+        "done": _done, "counted": counted, "setting": setting_text, "value": value_text,
     }  # fmt: skip
     found.filters["fails_by"] = lambda task: fails_by(task, round(time.time() * 1000))
     found.filters["trouble"] = lambda task: trouble(task, task.eta_s, round(time.time() * 1000))

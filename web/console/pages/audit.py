@@ -5,6 +5,7 @@ from typing import Any
 
 from dispatcher.model.errors import InvalidInput
 from fairlane.figures.audit_rows import audit_fields
+from web.console.changed import setting_text
 from web.console.page import Page, Visit
 
 ROWS = 50
@@ -34,7 +35,7 @@ def read(visit: Visit) -> dict[str, Any]:
 
 def _is_asked(fields: dict[str, Any], person: str, text: str) -> bool:
     return person.casefold() in fields["by"].casefold() and (
-        not text or text.casefold() in " ".join(map(str, fields.values())).casefold()
+        not text or text.casefold() in " ".join([setting_text(fields["field"]), *map(str, fields.values())]).casefold()
     )
 
 

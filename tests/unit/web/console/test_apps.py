@@ -45,7 +45,7 @@ async def test_new_key_is_shown_once_and_works(world: DeskWorld) -> None:
         world.book.follow()
         principal = world.book.principal(token[0])
         seen = [await browser.get(address) for address in ("/apps", "/audit", "/apps?format=csv&table=keys")]
-        assert f"user:local shop key {principal.name} - shop: control, read" in seen[1].text
+        assert f"user:local shop Key {principal.name} none shop: control, read" in seen[1].text
     assert (principal.app, sorted(principal.scopes)) == ("shop", ["control", "read"])
     assert not any(token[0][17:] in each.html for each in seen)
     assert seen[2].html.startswith("id,app,scopes,state")

@@ -16,7 +16,7 @@ async def test_change_is_shown_with_who_made_it_and_both_values(world: DeskWorld
     change(world, 500, 700)
     async with browsing(world) as browser:
         seen = await browser.get("/audit")
-    assert "client:ana@ops - cap channel log 500 700" in seen.text
+    assert "client:ana@ops - Cap of channel log 500 700" in seen.text
 
 
 async def test_filters_by_app_person_and_text_stand_in_the_address(world: DeskWorld) -> None:
@@ -24,13 +24,13 @@ async def test_filters_by_app_person_and_text_stand_in_the_address(world: DeskWo
     world.client.cap_app("shop", 300)
     async with browsing(world) as browser:
         for address, shown in (
-            ("/audit?app=shop", ["cap app shop", "policy shop"]),
-            ("/audit?by=ANA", ["cap app shop", "cap channel log", "policy news", "policy shop"]),
+            ("/audit?app=shop", ["Cap of app shop", "Policy of app shop"]),
+            ("/audit?by=ANA", ["Cap of app shop", "Cap of channel log", "Policy of app news", "Policy of app shop"]),
             ("/audit?by=bob", []),
-            ("/audit?q=300", ["cap app shop"]),
+            ("/audit?q=300", ["Cap of app shop"]),
         ):
             seen = await browser.get(address)
-            for field in ("cap app shop", "cap channel log", "policy news", "policy shop"):
+            for field in ("Cap of app shop", "Cap of channel log", "Policy of app news", "Policy of app shop"):
                 assert (field in seen.text) == (field in shown), address
         assert "No change is like that" in (await browser.get("/audit?by=bob")).text
         assert 'value="ANA"' in (await browser.get("/audit?by=ANA")).html
@@ -58,7 +58,7 @@ async def test_search_that_finds_little_says_where_it_stopped(
     async with browsing(world) as browser:
         seen = await browser.get("/audit?q=policy")
         assert "among those that were looked at" in seen.text
-        assert "policy news" in (await browser.get(f"/audit{seen.link('Next page')}")).text
+        assert "Policy of app news" in (await browser.get(f"/audit{seen.link('Next page')}")).text
 
 
 async def test_place_that_is_none_is_refused_with_what_was_typed(world: DeskWorld) -> None:
@@ -67,6 +67,20 @@ async def test_place_that_is_none_is_refused_with_what_was_typed(world: DeskWorl
     assert seen.status == 422
     assert "no place in the audit" in seen.text
     assert 'name="by" value="ana"' in seen.html
+
+
+async def test_settings_and_their_values_are_in_plain_words(world: DeskWorld) -> None:
+    world.client.pause_channel("log", app="shop", reason="legal")
+    world.client.resume_channel("log", app="shop")
+    world.client.pause_channel("log")
+    async with browsing(world) as browser:
+        seen = (await browser.get("/audit")).text
+        found = (await browser.get("/audit?q=paused+on+channel")).text
+    assert "App shop paused on channel log no by hand, legal" in seen
+    assert "App shop paused on channel log by hand, legal no" in seen
+    assert "Channel log paused no yes" in seen
+    assert "App shop paused" in found
+    assert "Channel log paused" not in found
 
 
 async def test_hostile_names_are_text(world: DeskWorld) -> None:

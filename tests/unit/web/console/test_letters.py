@@ -66,7 +66,7 @@ async def test_letters_are_sent_again_by_tasks_that_are_named(letters: DeskWorld
         assert done.link("sale.replay-[^<]*").startswith("/tasks/sale.replay-")
         listed = await browser.get("/dead-letters?task=sale&state=replayed")
         assert "2 targets, replayed" in listed.text
-        assert "user:local shop letters replay of sale - 2 letters" in (await browser.get("/audit?by=user:")).text
+        assert "user:local shop Letters replay of sale none 2 letters" in (await browser.get("/audit?by=user:")).text
         again = await browser.send("/dead-letters/send", fields)
     assert "No open letter is like that" in again.text
 

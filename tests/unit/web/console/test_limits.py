@@ -141,47 +141,52 @@ async def test_pauses_limits_and_quota_groups_are_shown(busy: DeskWorld) -> None
 
 
 CHANGES = [
-    ("service", {"capacity": "200"}, "Capacity: 100/s → 200/s", ("capacity", "200")),
-    ("service", {"capacity": "none"}, "Capacity: 100/s → none", ("capacity", "none")),
-    ("service", {"high": "5", "medium": "3", "low": "1"}, "Weight of high: 6 → 5", ("tiers", "high=5 medium=3 low=1")),
-    ("service", {"sharing": "apps"}, "Tiers are shared by: tasks → apps", ("sharing", "apps")),
+    ("service", {"capacity": "200"}, "Capacity: 100/s → 200/s", ("Capacity", "200")),
+    ("service", {"capacity": "none"}, "Capacity: 100/s → none", ("Capacity", "none")),
+    (
+        "service",
+        {"high": "5", "medium": "3", "low": "1"},
+        "Weight of high: 6 → 5",
+        ("Weights of the tiers", "high=5 medium=3 low=1"),
+    ),
+    ("service", {"sharing": "apps"}, "Tiers are shared by: tasks → apps", ("Sharing", "apps")),
     (
         "channel",
         {"channel": "log", "cap": "50:20"},
         "Cap of channel log: none → 50/s with a burst of 20",
-        ("cap channel log", "50:20"),
+        ("Cap of channel log", "50:20"),
     ),
-    ("channel", {"channel": "log", "paused": "true"}, "Channel log: running → paused", ("channel paused log", "yes")),
+    ("channel", {"channel": "log", "paused": "true"}, "Channel log: running → paused", ("Channel log paused", "yes")),
     (
         "channel",
         {"channel": "log", "app": "shop", "paused": "true", "for_s": "10m", "reason": "legal"},
         "App shop on channel log: running → paused (hand, legal)",
-        ("flow paused log shop", "hand, legal"),
+        ("App shop paused on channel log", "by hand, legal"),
     ),
     (
         "channel",
         {"channel": "log", "app": "shop", "cap": "5"},
         "Cap of app shop on channel log: none → 5/s",
-        ("cap app channel shop/log", "5"),
+        ("Cap of app shop on channel log", "5"),
     ),
     (
         "app",
         {"app": "shop", "cap": "10", "weight": "", "tasks": "7", "targets": ""},
         "Limit of tasks of app shop: none → 7",
-        ("limit tasks shop", "7"),
+        ("Limit of tasks of app shop", "7"),
     ),
-    ("app", {"app": "shop", "weight": "2"}, "Weight of app shop: 1 → 2", ("app weight shop", "2")),
+    ("app", {"app": "shop", "weight": "2"}, "Weight of app shop: 1 → 2", ("Weight of app shop", "2")),
     (
         "quota",
         {"quota": "project", "cap": "600", "unit": "request"},
         "Cap of quota project: none → 600/s Unit of quota group project: target → request",
-        ("cap quota project", "600"),
+        ("Cap of quota project", "600"),
     ),
     (
         "quota",
         {"quota": "project", "joins": "true", "channel": "log", "app": "news"},
         "Quota group of app news on channel log: none → project",
-        ("quota log news", "project"),
+        ("Quota group of app news on channel log", "project"),
     ),
 ]
 

@@ -213,7 +213,7 @@ async def test_cap_is_named_with_its_rate_and_who_set_it(world: DeskWorld) -> No
     )
     async with browsing(world) as browser:
         page = await browser.get("/tasks/sale")
-        assert "client:ana@ops cap app channel shop/log: none → 20" in page.text
+        assert "client:ana@ops Cap of app shop on channel log: none → 20" in page.text
 
 
 async def test_scheduled_task_says_when_it_starts(world: DeskWorld) -> None:

@@ -108,7 +108,7 @@ async def test_tasks_whose_tries_fail_and_stuck_ones_are_counted_and_filtered(
         page = await browser.get("/tasks?state=stuck&tier=high")
         assert rows(page.html) == ["sale"]
         assert "stuck 1" in page.text
-        assert "1 of 1 tasks" in page.text
+        assert "1 of 1 task " in page.text
         assert "No failing task matches." in (await browser.get("/tasks?state=failing&app=news")).text
         await browser.confirm("/tasks/change", {"do": "pause", "which": "all", "state": "stuck"})
         assert {task.id for task in world.board.live() if task.state == "paused"} == {"sale", "digest"}
