@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from dispatcher.analysis.send_errors import SendError
-from dispatcher.model.view import TaskView, WorkerBeat
+from dispatcher.model.view import TargetCounts, TaskView, WorkerBeat
 from producers.control import foresight
 from producers.control.foresight import Foresight
 from tests.records import beat
@@ -52,9 +52,19 @@ def test_for_a_channel_that_no_worker_has_no_end_is_foreseen() -> None:
 
 
 def test_a_task_is_not_done_before_its_retry_is_due() -> None:
-    waits = SendError("HTTP 429", 1, NOW_MS, 1, NOW_MS + 120_000)
-    tasks = [task_view("a", 1, last_error=waits), task_view("b", 6_000, last_error=SendError("", 1, 0, 1, NOW_MS))]
+    waits, passed = SendError("HTTP 429", 1, NOW_MS, 1, NOW_MS + 120_000), SendError("", 1, 0, 1, NOW_MS)
+    mostly_sent = TargetCounts(total=10, sent=9, pending=1)
+    tasks = [
+        task_view("a", 1, targets=mostly_sent, last_error=waits),
+        task_view("b", 6_000, last_error=passed, rate=1.0),
+    ]
     assert etas(Service(tasks, 1_000, serving(1_000))) == pytest.approx([120.0, 6.0], abs=0.01)
+
+
+def test_for_a_task_whose_tries_all_fail_no_end_is_foreseen() -> None:
+    fails = SendError("HTTP 503", 1, NOW_MS, 1, NOW_MS + 120_000)
+    tasks = [task_view("a", 1, last_error=fails), task_view("b", 6_000)]
+    assert etas(Service(tasks, 1_000, serving(1_000))) == [None, pytest.approx(6.0, abs=0.01)]
 
 
 def test_what_the_workers_send_counts_where_they_are_the_limit() -> None:
