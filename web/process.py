@@ -26,9 +26,6 @@ from web.listening import ServerSettings, address_of, listening
 from web.metrics import ApiFigures
 from web.server import END_WITHIN_S, IDLE_WITHIN_S, serve
 
-_SWITCH_S = 0.0005
-"""How long a thread computes before another one may. A request changes threads some 50 times, at each call of Redis:
-with Python's 5 ms it took 0.25 s beside a forecast."""
 _log = logging.getLogger(__name__)
 
 
@@ -79,7 +76,6 @@ def check_parser() -> None:
 
 def _run(settings: Settings, server: ServerSettings, listener: socket.socket, number: int, stop: StopSignal) -> None:
     allow_open_files()
-    sys.setswitchinterval(_SWITCH_S)
     with FrontDoor(settings) as door:
         figures = ApiFigures(lambda: door.book.age_s)
         metrics = _metrics(server, number, figures)
