@@ -4,6 +4,7 @@ import asyncio
 import math
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
@@ -12,6 +13,7 @@ from msgspec.structs import replace
 
 from backends.redis.guard_states import GUARD_JOB
 from backends.redis.registry.task_rows import TASK_VIEW
+from dispatcher.analysis.forecast import Steps
 from dispatcher.model.errors import Unreachable
 from dispatcher.model.pools import Cap
 from dispatcher.model.task import PushTask
@@ -41,6 +43,7 @@ FAILURES = ("503: the provider is overloaded", "429: quota exceeded", "<b>no ans
 PAUSED = 3
 """Which of those in Redis is paused."""
 HISTORY_S = 1_800
+FORETOLD_ENDS = 12
 
 
 class PassingClock(VirtualClock):
@@ -79,11 +82,23 @@ class FullBoard(Board):
         self._tasks = dict(tasks)
         self._sweep.place, self._sweep.total = len(tasks), total
         self._etas = {id_: task.targets.pending / task.rate for id_, task in tasks.items() if task.rate}
+        self._steps = self._clock.monotonic_s(), self._foretold()
         self._shown = ShownLists(self._clock)
         self._shown.is_stale = True
         is_complete = len(tasks) == total
         while self._shown.as_of_s == float("-inf"):
             self._shown.update(self._tasks.values(), self._etas, self._clock.monotonic_s(), is_complete=is_complete)
+
+    def _foretold(self) -> Steps:
+        """Return the rates by tier now and after each of the first ends."""
+        steps = list[tuple[float, dict[str, float]]]()
+        for at_s in [0.0, *sorted(set(self._etas.values()))[:FORETOLD_ENDS]]:
+            rates = defaultdict[str, float](float)
+            for id_, eta_s in self._etas.items():
+                if eta_s > at_s:
+                    rates[self._tasks[id_].tier] += self._tasks[id_].rate
+            steps.append((at_s, dict(rates)))
+        return steps
 
 
 class Scene(NamedTuple):
