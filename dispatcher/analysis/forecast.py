@@ -12,7 +12,7 @@ full capacity.
 import heapq
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from operator import attrgetter, itemgetter
@@ -32,14 +32,14 @@ Steps = Sequence[tuple[float, Mapping[str, float]]]
 
 
 class Forecast(NamedTuple):
-    """When each task is done, and its current rate."""
+    """When each task is done."""
 
     done_s: dict[str, float | None]
     """By task, seconds from now; None if no end can be predicted."""
-    rates: dict[str, float]
-    """Current targets/s by task."""
+    free: frozenset[str] = frozenset()
+    """Tasks that nothing limits when they end: they would be done at once."""
     steps: Steps = ()
-    """Targets/s by tier."""
+    """Targets/s by tier, without the free tasks."""
 
 
 @dataclass(slots=True)
@@ -70,6 +70,12 @@ class _Queue:
         return done
 
 
+def present_rates(jobs: Iterable[ForecastTask], shares: Shares) -> dict[str, float]:
+    """Return the targets/s of each task that may be sent now; `inf` where nothing limits one."""
+    due = (job for job in jobs if job.start_s <= 0 and job.pending > 0 and not (job.on_hold or shares.stops(job)))
+    return _Sharing(shares, due).rates_by_job()
+
+
 def forecast(jobs: Iterable[ForecastTask], shares: Shares, max_steps: int = MAX_STEPS) -> Forecast:
     """Return when each task is done. The model steps from one end (or start) of a task to the next, in about
     `max_steps` steps."""
@@ -82,13 +88,13 @@ def forecast(jobs: Iterable[ForecastTask], shares: Shares, max_steps: int = MAX_
         elif not (job.on_hold or shares.stops(job)):
             waiting.append(job)
     sharing = _Sharing(shares, [job for job in waiting if job.start_s <= 0])
-    rates_now = sharing.rates_by_job()
     later = deque(sorted((job for job in waiting if job.start_s > 0), key=attrgetter("start_s")))
     step_of = max(1, len(waiting) // max_steps)
     same_start = _SAME_START if step_of > 1 else 1.0
-    now_s, steps = 0.0, list[tuple[float, Mapping[str, float]]]()
+    now_s, steps, free = 0.0, list[tuple[float, Mapping[str, float]]](), set[str]()
     while sharing.queues or later:
         rates = sharing.rates()
+        free.update(sharing.free(rates))
         steps.append((now_s, sharing.by_tier(rates)))
         lasts_s = sharing.lasts_s(rates, step_of)
         start_s = later[0].start_s if later else inf
@@ -103,7 +109,7 @@ def forecast(jobs: Iterable[ForecastTask], shares: Shares, max_steps: int = MAX_
         while later and later[0].start_s <= now_s * same_start:
             started.append(later.popleft())
         sharing.add(started)
-    return Forecast(done_s, rates_now, [*steps, (now_s, sharing.by_tier(sharing.rates()))])
+    return Forecast(done_s, frozenset(free), [*steps, (now_s, sharing.by_tier(sharing.rates()))])
 
 
 class _Sharing:
@@ -153,8 +159,14 @@ class _Sharing:
     def by_tier(self, rates: Sequence[float]) -> dict[str, float]:
         sums: dict[str, float] = {}
         for queue, rate in zip(self.queues.values(), rates, strict=True):
-            sums[queue.kind.tier] = sums.get(queue.kind.tier, 0.0) + rate
+            sums[queue.kind.tier] = sums.get(queue.kind.tier, 0.0) + (rate if rate < inf else 0.0)
         return sums
+
+    def free(self, rates: Sequence[float]) -> Iterator[str]:
+        """Yield the jobs that nothing limits."""
+        for queue, rate in zip(self.queues.values(), rates, strict=True):
+            if rate == inf:
+                yield from map(itemgetter(1), queue.ends)
 
     def rates_by_job(self) -> dict[str, float]:
         rates: dict[str, float] = {}

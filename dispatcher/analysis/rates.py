@@ -222,6 +222,8 @@ SENDING = ("serving", "draining")
 """States of workers that send."""
 RATES_MS = 3_000
 """How far the rates of heartbeats look back."""
+BEHIND_S = 1.0
+"""A backlog that takes longer than this at the present rate waits. A smaller one is merely in transit."""
 
 
 def binding_caps(jobs: Sequence[ForecastTask], rates: Sequence[float], shares: Shares) -> dict[str, float]:
@@ -281,10 +283,10 @@ def sendable(job: ForecastTask, settings: Globals) -> bool:
     return is_due and not settings.stops(job.channel, job.app)
 
 
-def shares_of(settings: Globals, capacity: float | None = None) -> Shares:
-    """Return how the capacity is shared. `capacity` replaces the one that is set."""
+def shares_of(settings: Globals, workers_rate: float = math.inf) -> Shares:
+    """Return how the capacity is shared. workers_rate: what the workers can send, if that is known and not 0."""
     return Shares(
-        capacity=capacity or settings.capacity or math.inf,
+        capacity=min(settings.capacity or math.inf, workers_rate or math.inf),
         tier_weights=settings.tier_milli,
         caps={pool: float(cap.rate) for pool, cap in settings.caps.items()},
         request_caps=frozenset(pool for pool in settings.caps if settings.unit(pool) is CapUnit.REQUEST),

@@ -1,13 +1,22 @@
 """The service at one moment: its live tasks, settings and workers. Predicts when each task is done."""
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple, Self
 
 from dispatcher.analysis.failing import fails_by
-from dispatcher.analysis.forecast import MAX_STEPS, Forecast, Steps, forecast
-from dispatcher.analysis.rates import ForecastTask, binding_caps, shares_of, targets_per_request
-from dispatcher.model.view import Globals, TaskView
+from dispatcher.analysis.forecast import MAX_STEPS, Steps, forecast, present_rates
+from dispatcher.analysis.rates import (
+    BEHIND_S,
+    ForecastTask,
+    binding_caps,
+    sent_rate,
+    shares_of,
+    targets_per_request,
+)
+from dispatcher.analysis.served import Served
+from dispatcher.model.view import Globals, TaskView, WorkerBeat
 
 RATES_KNOWN_MS = 5_000
 """Heartbeats carry rates over the last 3 s, so once a task has been sent for this long, they show the workers' rate."""
@@ -27,73 +36,96 @@ class Outlook(NamedTuple):
 
 
 class Situation(NamedTuple):
-    """The service at one moment: the input of a forecast. Call `done_s` or `etas` for the result."""
+    """The service at one moment: the input of a forecast. Call `done_s` or `outlook` for the result."""
 
     tasks: Sequence[TaskView]
     """The live tasks."""
     settings: Globals
     measured_rate: float
-    """Targets/s being sent; used as the capacity if none is set."""
+    """Targets/s being sent."""
     now_ms: int
     """Wall time."""
+    workers_rate: float = math.inf
+    """Targets/s that the workers can send, whatever is allowed; `inf` while that is not known."""
+
+    @classmethod
+    def of(cls, tasks: Iterable[TaskView], settings: Globals, beats: Sequence[WorkerBeat], now_ms: int) -> Self:
+        """Return the situation by the heartbeats of all workers, without tasks whose channel no worker has."""
+        served = Served.by(beats)
+        present = cls([task for task in tasks if not served.lacks(task.channel)], settings, sent_rate(beats), now_ms)
+        return present._replace(workers_rate=present.shown_rate())
+
+    def shown_rate(self) -> float:
+        """Return the targets/s that the workers can send, if the present rate shows it; `inf` if it does not.
+
+        It shows it while targets wait that capacity and caps would let through. Otherwise all that is asked or allowed
+        is sent: the workers could send more, and nobody knows how much.
+        """
+        waiting = {task.id for task in self.tasks if self._waits(task)}
+        in_transit = sum(task.rate for task in self.tasks if task.state == "running" and task.id not in waiting)
+        shares = shares_of(self.settings)
+        shares = replace(shares, capacity=max(1.0, shares.capacity - in_transit))
+        jobs = [job_of_view(task, self.now_ms) for task in self.tasks if task.id in waiting]
+        rates = present_rates(jobs, shares)
+        allowed = sum(rates.values())
+        if allowed < math.inf:  # slow caps may have let nothing through lately
+            jobs = [job for job in jobs if job.id in rates]
+            allowed -= sum(binding_caps(jobs, [rates[job.id] for job in jobs], shares).values())
+        is_shown = self.measured_rate - in_transit < _WORKERS_LIMIT * allowed
+        return self.measured_rate if rates and is_shown else math.inf
 
     def done_s(self) -> dict[str, float | None]:
-        """Return the seconds until each task is done. With neither a capacity nor a rate, only caps limit the tasks."""
-        done_s = self._forecast(self._jobs(), self.settings.capacity or self.measured_rate, MAX_STEPS).done_s
-        return {**done_s, **dict.fromkeys(self._failing(), None)}
+        """Return the seconds until each task is done, as settings and workers allow.
 
-    def etas(self) -> Mapping[str, float]:
-        """Return the seconds until each task is done, as `outlook` does."""
-        return self.outlook().etas
+        None: it cannot be foreseen. 0: nothing that is known limits the task, so that it is not known how soon.
+        """
+        return self._ends(MAX_STEPS)[0]
 
     def outlook(self) -> Outlook:
         """Return the seconds until each task is done, if that can be predicted from the current rate, and the rates.
 
-        If the workers send less than capacity and caps allow, their rate is used as the capacity. A task with targets
-        to retry is not done before the retry is due. There is no prediction for a task whose audience is still being
-        submitted, unless its expected size is known and not yet reached, and none for one whose tries fail.
+        A task that nothing is known to limit is taken to have all that is sent now. There is no prediction for a task
+        whose audience is still being submitted, unless its expected size is known and not yet reached.
         """
-        steps, jobs = max(20, _ETA_WORK // max(1, len(self.tasks))), self._jobs()
-        prediction = self._forecast(jobs, self.settings.capacity or self.measured_rate, steps)
-        if self._rates_are_known() and self._workers_limit(prediction.rates):
-            if not self.measured_rate:
-                return Outlook()
-            prediction = self._forecast(jobs, self.measured_rate, steps)
-        retry_s = {task.id: (task.last_error.retry_ms - self.now_ms) / 1000 for task in self.tasks if task.last_error}
-        endless = {task.id for task in self.tasks if not task.sealed and task.expected_targets <= task.targets.total}
-        endless.update(self._failing())
-        etas = {
-            task: max(seconds, retry_s.get(task, 0.0))
-            for task, seconds in prediction.done_s.items()
-            if seconds is not None and task not in endless and prediction.rates.get(task, 0.0) < math.inf
-        }
-        return Outlook(etas, prediction.steps)
+        if not self.workers_rate:
+            return Outlook()
+        done_s, steps = self._ends(max(20, _ETA_WORK // max(1, len(self.tasks))))
+        etas: dict[str, float] = {}
+        for task in self.tasks:
+            seconds = done_s[task.id]
+            if seconds is None or not (task.sealed or task.expected_targets > task.targets.total):
+                continue
+            if seconds == 0.0 < task.targets.pending:
+                if task.state != "running" or not self.measured_rate:
+                    continue
+                seconds = task.targets.pending / self.measured_rate
+            etas[task.id] = seconds
+        return Outlook(etas, steps)
 
-    def _workers_limit(self, rates: Mapping[str, float]) -> bool:
-        """Return whether the workers send less than these rates, even if slow caps had let nothing through lately."""
-        allowed = sum(rates.values())
-        if self.measured_rate >= _WORKERS_LIMIT * allowed:
+    def _ends(self, max_steps: int) -> tuple[dict[str, float | None], Steps]:
+        """Return the seconds until each task is done, as `done_s`, and the rates. A task with targets to retry is not
+        done before the retry is due, and one whose tries fail has no end."""
+        jobs = [job_of_view(task, self.now_ms, with_unpublished=True) for task in self.tasks]
+        done_s, free, steps = forecast(jobs, shares_of(self.settings, self.workers_rate), max_steps)
+        done_s |= dict.fromkeys(free, 0.0)
+        for task in self.tasks:
+            seconds = done_s[task.id]
+            if seconds and task.last_error:
+                done_s[task.id] = max(seconds, (task.last_error.retry_ms - self.now_ms) / 1000)
+            if task.last_error and fails_by(task, self.now_ms):
+                done_s[task.id] = None
+        return done_s, steps
+
+    def _waits(self, task: TaskView) -> bool:
+        """Return whether a task has been sent for so long that heartbeats show its rate, and more waits than is in
+        transit. One at 0/s beside others shows nothing: its provider, a retry or its small share holds it back."""
+        error = task.last_error
+        if task.state != "running" or task.targets.pending <= task.rate * BEHIND_S:
             return False
-        jobs = [job_of_view(task, self.now_ms) for task in self.tasks if rates.get(task.id)]
-        unseen = binding_caps(jobs, [rates[job.id] for job in jobs], shares_of(self.settings))
-        return self.measured_rate < _WORKERS_LIMIT * (allowed - sum(unseen.values()))
-
-    def _failing(self) -> list[str]:
-        return [task.id for task in self.tasks if task.last_error and fails_by(task, self.now_ms)]
-
-    def _rates_are_known(self) -> bool:
-        return any(
-            task.state == "running"
-            and task.targets.pending
-            and 0 < task.first_outcome_ms < self.now_ms - RATES_KNOWN_MS
-            for task in self.tasks
-        )
-
-    def _jobs(self) -> list[ForecastTask]:
-        return [job_of_view(task, self.now_ms, with_unpublished=True) for task in self.tasks]
-
-    def _forecast(self, jobs: Sequence[ForecastTask], capacity: float, max_steps: int) -> Forecast:
-        return forecast(jobs, shares_of(self.settings, capacity), max_steps)
+        if not task.rate and (self.measured_rate or (error and error.retry_ms > self.now_ms)):
+            return False
+        is_failing = error and fails_by(task, self.now_ms)
+        return not is_failing and 0 < task.first_outcome_ms < self.now_ms - RATES_KNOWN_MS
 
 
 def job_of_view(task: TaskView, now_ms: int, *, with_unpublished: bool = False) -> ForecastTask:

@@ -21,7 +21,8 @@ class FinishChange(NamedTuple):
     eta_s: float | None
     """Seconds until it finishes without the change.
 
-    None if that cannot be foreseen: it is paused, waits for its audience, or nothing is sent.
+    None if it has no end: it is paused, waits for its audience, or nothing is sent. 0 if no limit that is known holds
+    it back: then it is sent as fast as the workers can, and how fast that is shows only once they do, or by a capacity.
     """
     eta_after_s: float | None
     """The same with the change."""
@@ -35,6 +36,13 @@ class FinishChange(NamedTuple):
         if self.eta_s is None or self.eta_after_s is None:
             return 0.0 if self.eta_s == self.eta_after_s else math.inf if self.eta_after_s is None else -math.inf
         return self.eta_after_s - self.eta_s
+
+
+UNKNOWN = "as fast as the workers can"
+"""The end of a task that no known limit holds back, in words."""
+WHY_UNKNOWN = (
+    "How fast the workers can send is not known: no capacity is set, and they have sent only what was asked or allowed."
+)
 
 
 def effects(before: Situation, after: Situation, was: Mapping[str, float | None] | None = None) -> list[FinishChange]:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from backends.redis.registry.task_rows import LiveTask
 from dispatcher.analysis.rates import (
+    BEHIND_S,
     FULL,
     ForecastTask,
     Shares,
@@ -28,8 +29,6 @@ from dispatcher.model.view import Globals, WorkerBeat
 
 WINDOW_S = 6.0
 """Window over which arrivals are counted. The send rate comes from heartbeats, over the last 3 s."""
-BEHIND_S = 1.0
-"""A tier is behind if its backlog takes longer than this at the recent rate. A smaller backlog is merely in transit."""
 _USED = 0.9
 """Capacity and caps limit the rate if at least this part of them is used."""
 _GROW_AT_MOST = 2.0

@@ -9,7 +9,6 @@ import msgspec
 from backends.redis.registry.registry import Registry
 from backends.redis.registry.task_rows import TASK_VIEW
 from backends.redis.workers import Workers
-from dispatcher.analysis.rates import sent_rate
 from dispatcher.analysis.served import Served
 from dispatcher.analysis.situation import Outlook, Situation
 from dispatcher.analysis.why import HeldUp, Why, unrecorded_by, why
@@ -60,9 +59,8 @@ class Foresight:
         beats = self._workers.workers()
         if not any(beat.state == "serving" for beat in beats):
             return Outlook()
-        served = Served.by(beats)
-        tasks, service = [task for task in live() if not served.lacks(task.channel)], self._registry.service
-        return Situation(tasks, service.globals(), sent_rate(beats), service.now_ms()).outlook()
+        service = self._registry.service
+        return Situation.of(live(), service.globals(), beats, service.now_ms()).outlook()
 
 
 def _with(tasks: Iterable[TaskView], etas: Mapping[str, float]) -> list[TaskView]:

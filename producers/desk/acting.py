@@ -13,7 +13,6 @@ import msgspec
 from backends.system_clock import SystemClock
 from dispatcher.access.actions import Action
 from dispatcher.access.principal import Principal
-from dispatcher.analysis.rates import sent_rate
 from dispatcher.analysis.situation import Situation
 from dispatcher.model.errors import FairlaneError, NotFound, Unreachable
 from dispatcher.model.task import PushTask
@@ -110,7 +109,7 @@ class Acting:
 
     def _situation(self) -> Situation:
         client = self._client
-        return Situation(self._board.live(), client.globals(), sent_rate(client.workers()), SystemClock().wall_ms())
+        return Situation.of(self._board.live(), client.globals(), client.workers(), SystemClock().wall_ms())
 
     def _shown(self, view: TaskView) -> TaskView:
         return msgspec.structs.replace(view, id=self._ids.shown(view.id))

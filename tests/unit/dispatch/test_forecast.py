@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.analysis.forecast import forecast
+from dispatcher.analysis.forecast import forecast, present_rates
 from dispatcher.analysis.rates import (
     ForecastTask,
     Shares,
@@ -174,7 +174,18 @@ def test_unlimited_capacity_is_limited_by_caps_alone() -> None:
         ForecastTask(id="b", app="news", channel="x", tier="high", weight=1_000, pending=1.0),
         ForecastTask(id="c", app="news", channel="x", tier="high", weight=1_000, pending=60.0, cap=30),
     ]
-    assert forecast(jobs, shares).done_s == {"a": pytest.approx(2.0), "b": 0.0, "c": pytest.approx(2.0)}
+    found = forecast(jobs, shares)
+    assert found.done_s == {"a": pytest.approx(2.0), "b": 0.0, "c": pytest.approx(2.0)}
+    assert found.free == {"b"}
+    assert found.steps[0][1] == {"high": pytest.approx(80.0)}
+
+
+def test_task_that_nothing_limits_once_it_starts_is_free() -> None:
+    shares = Shares(capacity=inf, tier_weights=TIER_WEIGHTS)
+    later = ForecastTask(id="a", app="a", channel="x", tier="high", weight=1_000, pending=9.0, start_s=5.0)
+    found = forecast([later], shares)
+    assert found.done_s == {"a": 5.0}
+    assert found.free == {"a"}
 
 
 def test_a_cap_in_requests_lets_an_envelope_through_where_that_is_a_request() -> None:
@@ -192,8 +203,8 @@ def test_a_cap_in_requests_lets_an_envelope_through_where_that_is_a_request() ->
     bank = ForecastTask(id="c", app="bank", channel="http", tier="high", weight=1_000, pending=60.0, per_request=10)
     assert forecast([of_shop], shares).done_s == {"a": pytest.approx(5.0)}
     assert forecast([of_shop, small], shares).done_s == {"a": pytest.approx(10.0), "b": pytest.approx(10.0)}
-    found = forecast([of_shop, bank], shares)  # the app's cap takes three requests, and the others get the rest
-    assert found.rates == {"a": pytest.approx(700.0), "c": pytest.approx(30.0)}
+    rates = present_rates([of_shop, bank], shares)  # the app's cap takes three requests, and the others get the rest
+    assert rates == {"a": pytest.approx(700.0), "c": pytest.approx(30.0)}
 
 
 def test_settings_say_which_caps_are_in_requests_and_channels_how_many_targets_one_has() -> None:

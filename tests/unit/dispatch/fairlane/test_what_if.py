@@ -1,18 +1,21 @@
 """Who is done sooner or later by a change; channels and apps as they are listed."""
 
+from math import inf
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from dispatcher.analysis.send_errors import SendError
 from dispatcher.analysis.situation import Situation
 from dispatcher.analysis.what_if import effects
 from dispatcher.model.pools import Cap, CapPhase, CapState, Limits
-from dispatcher.model.view import Globals, TaskView
+from dispatcher.model.view import Globals, TaskView, TierStats
 from fairlane.figures.usage import apps, channels
 from producers.control.steering import PlannedChange
 from producers.control.task_changes import Changes
 from producers.desk.board.groups import grouped
+from tests.records import beat
 from tests.unit.tasks import task_view
 
 SETTINGS = Globals(capacity=100, tier_weights={"high": 6, "medium": 3, "low": 1})
@@ -54,7 +57,7 @@ def test_task_whose_tries_fail_has_no_end_in_forecasts() -> None:
     error = SendError("", 0, 0, 0, 30_000, 9, 1_000, "Failed to connect")
     situation = Situation([view("a"), view("b", last_error=error)], SETTINGS, 100.0, 1_000)
     assert {task for task, end_s in situation.done_s().items() if end_s is None} == {"b"}
-    assert situation.etas().keys() == {"a"}
+    assert situation.outlook().etas.keys() == {"a"}
 
 
 @pytest.mark.parametrize(
@@ -66,9 +69,81 @@ def test_controls_of_a_task_alone(fields: dict[str, Any], seconds: float | None)
     assert alone.done_s()["a"] == (None if seconds is None else pytest.approx(seconds))
 
 
-def test_without_a_capacity_the_measured_rate_counts() -> None:
-    unlimited = Globals(capacity=0, tier_weights=SETTINGS.tier_weights)
-    assert Situation([view("a")], unlimited, 50.0, 0).done_s()["a"] == pytest.approx(20.0)
+UNLIMITED = Globals(capacity=0, tier_weights=SETTINGS.tier_weights, caps={"app/shop": Cap(10)})
+NOW_MS = 1_000_000
+
+
+def sent(task: str, pending: int = 10_000, **fields: object) -> TaskView:
+    """Return a task that has been sent for a while."""
+    return view(task, pending, **{"first_outcome_ms": NOW_MS - 60_000, "rate": 5.0} | fields)
+
+
+def at_rate(rate: float, *tasks: TaskView, settings: Globals = UNLIMITED, **fields: Any) -> Situation:
+    """Return the situation while one worker sends at a rate."""
+    tiers = {"high": TierStats(rate=rate)}
+    return Situation.of(tasks, settings, [beat("w", tiers=tiers, rate=rate, **fields)], NOW_MS)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "rate", "shown"),
+    [
+        ([sent("free", app="news")], 50.0, 50.0),
+        ([sent("capped")], 10.0, inf),
+        ([sent("capped"), sent("free", app="news")], 50.0, 50.0),
+        ([sent("capped"), sent("paused", app="news", state="paused")], 10.0, inf),
+        ([sent("capped"), sent("trickle", 40, app="news", rate=40.0)], 50.0, inf),
+        ([sent("capped"), sent("hung", app="news", rate=0.0)], 10.0, inf),
+        ([sent("new", app="news", first_outcome_ms=NOW_MS - 1_000)], 50.0, inf),
+        ([sent("own", app="news", cap=100)], 50.0, 50.0),
+        ([sent("still", app="news", rate=0.0)], 0.0, 0.0),
+        ([], 50.0, inf),
+    ],
+    ids=lambda given: " ".join(task.id for task in given) if isinstance(given, list) else "",
+)
+def test_rate_shows_what_workers_can_send_only_while_they_hold_back_what_waits(
+    tasks: list[TaskView], rate: float, shown: float
+) -> None:
+    assert at_rate(rate, *tasks).workers_rate == shown
+
+
+def test_capacity_that_is_used_up_does_not_show_what_workers_can_send() -> None:
+    assert at_rate(100.0, sent("a"), settings=SETTINGS).workers_rate == inf
+    slow = at_rate(50.0, sent("a"), settings=SETTINGS)
+    assert slow.workers_rate == 50.0
+    assert slow.done_s() == {"a": pytest.approx(200.0)}
+
+
+def test_cap_removed_or_app_resumed_ends_a_task_as_fast_as_workers_can_and_nobody_knows_when() -> None:
+    before = at_rate(10.0, sent("a"), sent("b", app="news", state="paused"))
+    [freed] = effects(before, before._replace(settings=replace(UNLIMITED, caps={})))
+    assert freed.task == "a"
+    assert freed.eta_s == pytest.approx(1_000.0)
+    assert freed.eta_after_s == 0.0
+    resumed = before._replace(tasks=[before.tasks[0], changed(before.tasks[1], paused=False)])
+    assert [(each.task, each.eta_s, each.eta_after_s) for each in effects(before, resumed)] == [("b", None, 0.0)]
+    known = replace(UNLIMITED, caps={}, capacity=1_000)
+    [first] = effects(before, before._replace(settings=known))
+    assert first.eta_after_s == pytest.approx(10.0)
+
+
+def test_while_the_workers_are_the_limit_what_is_resumed_shares_their_rate() -> None:
+    before = at_rate(50.0, sent("a", app="news"), sent("b", app="news", state="paused"))
+    resumed = before._replace(tasks=[before.tasks[0], changed(before.tasks[1], paused=False)])
+    found = {each.task: each.eta_after_s for each in effects(before, resumed)}
+    assert found == {"a": pytest.approx(400.0), "b": pytest.approx(400.0)}
+    larger = before._replace(settings=replace(UNLIMITED, capacity=1_000))
+    assert effects(before, larger) == []
+
+
+def test_end_of_a_task_that_just_began_is_that_at_the_present_rate() -> None:
+    new = sent("new", 1_000, app="news", first_outcome_ms=NOW_MS - 1_000)
+    later = sent("later", app="news", state="scheduled", start_ms=NOW_MS + 5_000)
+    assert at_rate(50.0, new, later).outlook().etas == {"new": pytest.approx(20.0)}
+
+
+def test_situation_leaves_out_tasks_whose_channel_no_worker_has() -> None:
+    there = at_rate(10.0, sent("a"), sent("b", channel="fcm"), extra={"channels": ["null"]})
+    assert [task.id for task in there.tasks] == ["a"]
 
 
 def test_channels_and_apps_are_those_that_tasks_or_settings_name() -> None:
