@@ -12,6 +12,7 @@ from jinja2.runtime import Context
 
 from dispatcher.analysis.failing import fails_by, is_incomplete, trouble
 from dispatcher.analysis.verdict import limits_at
+from dispatcher.analysis.what_if import UNKNOWN, WHY_UNKNOWN
 from dispatcher.analysis.why import pool_text
 from dispatcher.model.pools import Pool
 from dispatcher.model.values import NOTHING, count, counted, duration, moment, percent
@@ -40,6 +41,11 @@ def _soon(seconds: float | None) -> str:
     return NOTHING if seconds is None else f"in {duration(seconds)}"
 
 
+def _end(seconds: float | None) -> str:
+    """Return the end of a task by a forecast."""
+    return "no end" if seconds is None else _soon(seconds) if seconds else UNKNOWN
+
+
 @pass_context  # else that of a constant would be computed once
 def _clock(_: Context, seconds: float | None) -> str:
     """Return the time after these seconds, as `_moment`."""
@@ -61,13 +67,13 @@ def environment() -> Environment:
     )
     found.filters |= {
         "count": count, "duration": duration, "moment": _moment, "percent": percent, "ago": _ago, "soon": _soon,
-        "clock": _clock, "pool": pool_text, "limits_at": _limits_at, "label": label,
+        "end": _end, "clock": _clock, "pool": pool_text, "limits_at": _limits_at, "label": label,
         "done": _done, "counted": counted, "setting": setting_text, "value": value_text,
     }  # fmt: skip
     found.filters["fails_by"] = lambda task: fails_by(task, round(time.time() * 1000))
     found.filters["trouble"] = lambda task: trouble(task, task.eta_s, round(time.time() * 1000))
     found.filters["is_incomplete"] = is_incomplete
-    found.globals |= {"version": __version__, "clock": _clock}
+    found.globals |= {"version": __version__, "clock": _clock, "WHY_UNKNOWN": WHY_UNKNOWN}
     for name, file in (("ui", "macros"), ("steer", "steering")):
         found.globals[name] = found.get_template(f"{file}.html").module
     return found

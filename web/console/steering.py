@@ -1,6 +1,6 @@
 """Change tasks as both pages of tasks offer it: what was asked, what it would do, and what it did."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -56,7 +56,7 @@ def change_form(chosen: Callable[[Visit], TaskFilter], back: Callable[[Visit], s
             title=f"{words} {_who([step.task.id for step in changing])}",
             changes=[] if changes.end else _differences(changing[0]) if len(changing) == 1 else [],
             lines=_lines(made, changes),
-            effects=None if confirmed else foreseen(made),
+            effects=None if confirmed else made.effects,
             others=made.moves_others,
             tasks=len(changing),
             targets=sum(step.task.targets.pending for step in changing),
@@ -76,24 +76,19 @@ def change_form(chosen: Callable[[Visit], TaskFilter], back: Callable[[Visit], s
     return Form(plan=plan, apply=apply)
 
 
-def foreseen(made: BulkPreview) -> list[FinishChange]:
-    """Return the effects of a change. An end at once means that nothing is sent and nothing limits it: it is none."""
-    known = (each._replace(eta_s=each.eta_s or None, eta_after_s=each.eta_after_s or None) for each in made.effects)
-    return [effect for effect in known if effect.later_s]
-
-
-def moved(made: BulkPreview, id_: str) -> dict[str, Any]:
-    """Return what a change would do to a task's end, and to the others, in words."""
-    own = next((effect for effect in foreseen(made) if effect.task == id_), None)
-    later = [effect for effect in foreseen(made) if effect.task != id_ and effect.later_s > 0]
-    sooner = sum(effect.task != id_ and effect.later_s < 0 for effect in foreseen(made))
+def moved(made: Sequence[FinishChange], id_: str, *, hides: bool) -> dict[str, Any]:
+    """Return what a change would do to a task's end, and to the others, in words. hides: whether it would move others
+    besides, which are not shown."""
+    own = next((effect for effect in made if effect.task == id_), None)
+    later = [effect for effect in made if effect.task != id_ and effect.later_s > 0]
+    sooner = sum(effect.task != id_ and effect.later_s < 0 for effect in made)
     others = f"{counted(len(later), 'task')} later" if later else "no other task later"
     if later:
         worst = max(later, key=lambda effect: effect.later_s)
         others += f", at most {duration(worst.later_s)}: " if worst.eta_after_s is not None else ", without an end: "
         others += worst.task
     others += f"; {counted(sooner, 'task')} sooner" if sooner else ""
-    return {"own": own, "others": others + ("; tasks of other apps too" if made.moves_others else "")}
+    return {"own": own, "others": others + ("; tasks of other apps too" if hides else "")}
 
 
 def _lines(made: BulkPreview, changes: Changes) -> list[str]:

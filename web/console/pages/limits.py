@@ -1,7 +1,7 @@
 """Limits: which weight, cap, limit or pause binds, and what if one changes?"""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from operator import methodcaller
 from typing import Any
@@ -18,6 +18,7 @@ from fairlane.figures.signals import ServiceState, SignalMeter
 from fairlane.figures.usage import apps, channels, quotas
 from producers.control.service_controls import ServiceControls
 from producers.desk.board.groups import TaskGroup, announced, merged
+from producers.desk.operator_desk import ServicePreview
 from web.console.causes import failing_tasks
 from web.console.given import body, need, seconds, texts
 from web.console.page import Done, Elsewhere, Form, Page, Plan, Visit
@@ -120,6 +121,13 @@ def _quota(visit: Visit, _: Globals) -> Asked:
 def _caps(cap: int | str | None) -> str:
     """Return what is done to a cap."""
     return "Change" if cap is None else f"Set a cap of {cap}/s for" if Cap.of(cap).rate else "Remove the cap of"
+
+
+def preview(visit: Visit, form: str, fields: Mapping[str, str]) -> ServicePreview:
+    """Return what a form of this page would do. Raises InvalidInput."""
+    desk = visit.desks.service
+    _, change = _ASKED[form](visit._replace(form=fields), desk.client("service.set").globals())
+    return desk.preview_service("service.set", change)
 
 
 def _plan(asked_of: Callable[[Visit, Globals], Asked], visit: Visit) -> Plan:

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from copy import deepcopy
 from typing import Any
 
@@ -11,15 +10,15 @@ from dispatcher.analysis.failing import FAILING, HIDDEN_BY
 from dispatcher.analysis.task_times import RETRY_WAIT
 from dispatcher.analysis.why import AUDIENCE, HELD, NO_CHANNEL, NO_WORKER_RUNS
 from dispatcher.model.errors import InvalidInput, TaskEnded
-from dispatcher.model.tier import TIERS, Tier
 from dispatcher.model.view import ENDED_STATES, TaskView
 from fairlane.figures.audit_rows import audit_fields
 from fairlane.figures.rows import REASON_FIELDS, fields_of
 from fairlane.figures.why_rows import why_fields
 from producers.control.task_changes import TaskFilter
 from web.console.causes import cause_now, settings_known
+from web.console.cures import cures, others, what_ifs
 from web.console.page import Done, Form, Page, Plan, Visit
-from web.console.steering import change_form, changes_of, moved
+from web.console.steering import change_form
 
 FEW_TASKS = 20
 """With more live tasks the effects of changes are computed when they are asked for: a forecast takes its time."""
@@ -36,15 +35,18 @@ def read(visit: Visit) -> dict[str, Any]:
     task, message, _ = desks.tasks.task_and_message(id_)
     explained = desks.tasks.why(id_)
     why, error = why_fields(explained, advises=not principal.app), task.last_error
-    cause, text = cause_now(task, explained.now, explained.last, explained.flow_pause, settings_known(visit))
+    settings = settings_known(visit)
+    cause, text = cause_now(task, explained.now, explained.last, explained.flow_pause, settings)
     is_due = error and cause in (FAILING, RETRY_WAIT) and error.retry_ms > time.time() * 1000
     causes = () if task.ended else HIDDEN_BY if cause == FAILING else (cause,)
     present = [part for part in why["parts"] if part["cause"] in causes]
     live = sum(desks.board.facets({})["state"].values())
-    can_change = principal.may(Scope.CONTROL) and task.state not in ENDED_STATES
+    is_live = task.state not in ENDED_STATES
+    can_change = principal.may(Scope.CONTROL) and is_live
     foresees = (
         can_change and cause not in _NOT_HELPED and ("if" in visit.query or (not principal.app and live <= FEW_TASKS))
     )
+    known = list(cures(task, cause, settings)) if can_change else []
     failures = desks.tasks.failures_by_reason(id_) if "failures" in visit.query else None
     audit = desks.service.client("audit.list").audit(AUDITED, task.app) if principal.may(Scope.OPERATOR) else ()
     return {
@@ -59,7 +61,10 @@ def read(visit: Visit) -> dict[str, Any]:
         },
         "due_ms": error.retry_ms if error and is_due else 0,
         "parts": [part for part in why["parts"] if part not in present],
-        "what_ifs": list(_what_ifs(visit, task)) if foresees else [],
+        "foresees": foresees,
+        "what_ifs": list(what_ifs(visit, task, [*known, *others(task, cause)])) if foresees else known,
+        "pause": explained.flow_pause,
+        "is_live": is_live,
         "can_change": can_change,
         "not_helped": _NOT_HELPED,
         "failures": failures,
@@ -67,21 +72,6 @@ def read(visit: Visit) -> dict[str, Any]:
         "rows": why["parts"] if failures is None else fields_of(failures, REASON_FIELDS),
         **({"still": True} if {"if", "failures"} & visit.query.keys() else {}),
     }
-
-
-def _what_ifs(visit: Visit, task: TaskView) -> Iterator[dict[str, Any]]:
-    """Yield changes that may let a task end sooner, and their effects; not those that the app's policy refuses."""
-    above = str(TIERS[max(0, TIERS.index(Tier(task.tier)) - 1)])
-    offered = {
-        "Twice the weight": {"do": "set", "weight": f"{min(1_000, task.weight * 2):g}"},
-        f"Tier {above}": {"do": "set", "tier": above},
-        "No cap": {"do": "set", "cap": "none"},
-    }
-    for text, fields in offered.items() if task.state != "paused" else [("Resumed", {"do": "resume"})]:
-        with suppress(InvalidInput):
-            made = visit.desks.tasks.preview_change(TaskFilter(ids=(task.id,)), changes_of(fields)[2])
-            if made.plan.changing:
-                yield {"text": text, "fields": fields, **moved(made, task.id)}
 
 
 def _texts(message: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -1,5 +1,7 @@
 """The page of one task: how far it is, why it is not sooner, what would help, and its changes."""
 
+import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,7 +14,6 @@ from tests.unit.dispatch.desk.desk_world import DeskWorld
 from tests.unit.web.console.browser import Browser, browsing
 from tests.unit.web.console.test_tasks import fail, show, submit_half, token
 from web.console.causes import cause_now
-from web.console.render import environment
 
 MESSAGE = {
     "title": "Sale",
@@ -69,16 +70,81 @@ async def test_page_says_how_far_why_and_the_same_as_commands(world: DeskWorld) 
         assert "No target has failed." in page.text
 
 
-async def test_cause_leads_to_the_form_that_changes_it(world: DeskWorld) -> None:
+def pause_app(world: DeskWorld) -> None:
+    world.client.pause_channel("log", app="shop")
+
+
+def cap_app(world: DeskWorld) -> None:
+    world.client.cap_app("shop", 2, channel="log")
+    count(world, "cap:app_channel/shop/log")
+
+
+def cap_task(world: DeskWorld) -> None:
+    world.client.task("sale").set_cap(2)
+    count(world, "task_cap")
+
+
+def use_capacity(world: DeskWorld) -> None:
+    world.client.task("sale").set_cap("none")
+    count(world, "cap_total")
+
+
+def count(world: DeskWorld, cause: str) -> None:
+    """Let the ledger have counted a cause just now."""
+    view, now_ms = world.service.view, world.service.clock.wall_ms()
+    view.command("HSET", view.keys.task("sale"), "why", f"{cause}=500", "why_from", now_ms - 500, "why_ms", now_ms)
+
+
+CURES: dict[str, tuple[Callable[[DeskWorld], object], str, str]] = {
+    "channel paused": (lambda world: world.client.pause_channel("log"), "Channel log resumed done", "/limits/channel"),
+    "app paused": (pause_app, "App shop resumed on log done", "/limits/channel"),
+    "task paused": (lambda world: world.client.task("sale").pause(), "Resumed done", "/tasks/sale/change"),
+    "cap of app": (cap_app, "No cap of app shop on channel log done", "/limits/channel"),
+    "own cap": (cap_task, "No cap of its own done", "/tasks/sale/change"),
+    "capacity": (use_capacity, "Capacity 20/s done", "/limits/service"),
+    "failing": (lambda world: fail(world, "sale"), "An answer of the provider. Nothing is lost", ""),
+}
+"""By what holds a task back: what makes it so, what is said first to help, and the form of it."""
+
+
+@pytest.mark.parametrize("name", CURES)
+async def test_first_of_what_would_help_is_the_end_of_what_holds_a_task_back(
+    world: DeskWorld, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("web.console.shown.FRESH_S", 0.0)
+    make, first, form = CURES[name]
+    work(world)
+    make(world)
     async with browsing(world) as browser:
-        world.client.pause_channel("log", app="shop")
-        assert (await browser.get("/tasks/sale")).link(
-            "Resume shop on log…"
-        ) == "/limits?app=shop&channel=log&task=sale#change"
-        world.client.pause_channel("log")
-        assert (await browser.get("/tasks/digest")).link(
-            "Resume channel log…"
-        ) == "/limits?channel=log&task=digest#change"
+        page = await browser.get("/tasks/sale")
+        assert f"What would help {first}" in page.text
+        if form:
+            helps = page.html.partition("What would help</h2>")[2]
+            action, inputs = re.findall(r'<form method="post" action="([^"]*)">(.*?)<button', helps)[0]
+            assert action == form
+            plan = await browser.send(form, dict(re.findall(r'name="([^"]*)" value="([^"]*)"', inputs)))
+            assert "sale" in plan.text
+            await browser.send(form, plan.hidden)
+            assert f"What would help {first}" not in (await browser.get("/tasks/sale")).text
+
+
+async def test_who_may_not_change_settings_is_told_who_may(world: DeskWorld) -> None:
+    work(world)
+    pause_app(world)
+    async with browsing(world, token(world)) as browser:
+        page = await browser.get("/tasks/~sale?if=1")
+        assert "What would help A change of the service's limits, which an operator makes." in page.text
+        assert "/limits" not in page.html
+
+
+async def test_with_many_tasks_the_cure_is_offered_before_its_effect_is_worked_out(
+    world: DeskWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("web.console.pages.task.FEW_TASKS", 1)
+    pause_app(world)
+    work(world)
+    async with browsing(world) as browser:
+        assert "App shop resumed on log Its plan says what it would do." in (await browser.get("/tasks/sale")).text
 
 
 async def test_resume_of_a_task_whose_app_is_paused_says_so_and_leads_there(world: DeskWorld) -> None:
@@ -90,14 +156,6 @@ async def test_resume_of_a_task_whose_app_is_paused_says_so_and_leads_there(worl
         assert '<input type="hidden" name="do" value="resume">' in seen.html
     async with browsing(world, token(world, Scope.CONTROL)) as browser:
         assert "Open the form" not in (await browser.send("/tasks/sale/change", {"do": "resume"})).text
-
-
-def test_cap_that_holds_a_task_back_leads_to_the_form_that_changes_it() -> None:
-    cure = environment().get_template("steering.html").make_module().cure  # type: ignore[attr-defined]
-    link = str(cure("cap:app_channel/shop/log", None))
-    assert link == (
-        '<a class="link" href="/limits?app=shop&amp;channel=log#change">Change the cap of app shop on channel log…</a>'
-    )
 
 
 async def test_message_is_shown_in_each_language_and_loads_no_picture(world: DeskWorld) -> None:
@@ -113,7 +171,7 @@ async def test_changes_that_would_help_are_shown_with_whom_they_delay(world: Des
     work(world)
     async with browsing(world) as browser:
         page = await browser.get("/tasks/sale")
-        assert "Alone this would not help: no cap." in page.text
+        assert "Alone this would not help: no cap of its own." in page.text
         assert "Tier high done" in page.text
         assert "sooner" in page.text
         assert "digest" in page.text
@@ -136,7 +194,7 @@ async def test_what_the_policy_forbids_is_not_offered(world: DeskWorld) -> None:
     world.allow("shop", tier="medium", weight=1.0)
     async with browsing(world, token(world)) as browser:
         page = await browser.get("/tasks/~sale?if=1")
-        assert "Alone this would not help: no cap." in page.text
+        assert "Alone this would not help: no cap of its own." in page.text
         assert "Tier high" not in page.text
         assert "Twice the weight" not in page.text
 
@@ -193,7 +251,7 @@ async def test_task_whose_submission_has_died_says_so_everywhere(world: DeskWorl
     async with browsing(world) as browser:
         page = (await browser.get("/tasks/half")).text
         assert f"Now: {text}" in page
-        assert "If its submission has ended: submit it again with the same id, or cancel it." in page
+        assert "submitted again with the same id go on where it broke off. If nobody needs it, cancel it." in page
         assert "No weight, tier or cap helps while its submission is not complete." in page
         assert "0 of 0 stored; 30,000 announced" in page
         plan = (await browser.send("/tasks/half/change", {"do": "cancel"})).text
