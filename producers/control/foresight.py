@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 
 import msgspec
 
@@ -71,20 +72,25 @@ def _may_end(task: TaskView) -> bool:
     return task.state in ("running", "scheduled") and not task.ended
 
 
-def explain(task: TaskView, registry: Registry, workers: Workers) -> Why:
-    """Return where a task's time went. Raises Unreachable."""
-    now_ms, beats = registry.service.now_ms(), workers.workers()
-    served = Served.by(beats)
-    held_up = HeldUp(
-        registry.tasks.pauses(task.id),
-        registry.service.channel_pauses(task.channel),
-        registry.service.flow_pauses(task.channel, task.app),
-        outages=workers.outages(),
-    )
-    if served.is_known:
-        held_up = held_up._replace(no_worker_runs=workers.absences(), no_channel=workers.absences(task.channel))
-    explained = why(task, registry.tasks.why(task.id), held_up, registry.service.globals(), now_ms, served)
-    return explained._replace(unrecorded=unrecorded_by(task.id, beats))
+def explain(tasks: Sequence[TaskView], registry: Registry, workers: Workers) -> list[Why]:
+    """Return where the time of each task went. What is the same for several is read once. Raises Unreachable."""
+    service = registry.service
+    now_ms, settings, beats, outages = service.now_ms(), service.globals(), workers.workers(), workers.outages()
+    channel_pauses, flow_pauses = cache(service.channel_pauses), cache(service.flow_pauses)
+    absences = cache(workers.absences)
+    served, explained = Served.by(beats), list[Why]()
+    for task in tasks:
+        held_up = HeldUp(
+            registry.tasks.pauses(task.id),
+            channel_pauses(task.channel),
+            flow_pauses(task.channel, task.app),
+            outages=outages,
+        )
+        if served.is_known:
+            held_up = held_up._replace(no_worker_runs=absences(), no_channel=absences(task.channel))
+        of_task = why(task, registry.tasks.why(task.id), held_up, settings, now_ms, served)
+        explained.append(of_task._replace(unrecorded=unrecorded_by(task.id, beats)))
+    return explained
 
 
 def channel_trouble(channel: str, app: str, registry: Registry, workers: Workers) -> str:

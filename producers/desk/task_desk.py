@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from pydantic import JsonValue
 
+from backends.redis.registry.task_rows import TASK_VIEW
 from backends.system_clock import SystemClock
 from dispatcher.analysis.situation import Situation
 from dispatcher.analysis.what_if import FinishChange, effects
@@ -16,6 +17,7 @@ from dispatcher.model.errors import AudienceMismatch, InvalidInput, NotFound, No
 from dispatcher.model.task import PushTask, Target
 from dispatcher.model.view import TaskView
 from producers.control.controls import Cancelled, Edit
+from producers.control.foresight import explain
 from producers.control.steering import BulkResult, Plan
 from producers.control.task_changes import Changes, TaskFilter
 from producers.desk.acting import Acting
@@ -161,11 +163,18 @@ class TaskDesk(Acting):
     @action("tasks.why")
     def why(self, id_: str) -> Why:
         """Return where a task's time went. A principal of one app sees kinds of causes, without names of others."""
-        why = self._client.why(self._own(id_).id)._replace(task=id_)
-        if not self.principal.app:
-            return why
-        parts = [part._replace(cause=_kind_of(part.cause)) for part in why.parts]
-        return why._replace(parts=parts, last=_kind_of(why.last), unrecorded=[])
+        return self._explained([self._own(id_)])[0]._replace(task=id_)
+
+    @action("tasks.why")
+    def whys(self, ids: Sequence[str]) -> list[Why]:
+        """Return the same of several tasks, without those that are not known."""
+        found = self._connection.registry.tasks.named(list(map(self._inside, ids)), TASK_VIEW)
+        return self._explained([task for task in found if self._is_own(task.app)])
+
+    def _explained(self, tasks: Sequence[TaskView]) -> list[Why]:
+        found = explain(tasks, self._connection.registry, self._connection.workers)
+        whys = [why._replace(task=self._ids.shown(why.task)) for why in found]
+        return [_without_names(why) for why in whys] if self.principal.app else whys
 
     @action("tasks.failures")
     def failures(self, id_: str) -> Iterator[TargetRecord]:
@@ -243,6 +252,12 @@ class _Bounded:
             count += len(slab.items)
             self._check(count)
             yield slab
+
+
+def _without_names(why: Why) -> Why:
+    """Return where a task's time went, without names of other apps, channels and workers."""
+    parts = [part._replace(cause=_kind_of(part.cause)) for part in why.parts]
+    return why._replace(parts=parts, last=_kind_of(why.last), unrecorded=[])
 
 
 def _kind_of(cause: str) -> str:

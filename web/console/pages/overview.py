@@ -2,7 +2,7 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import pairwise
 from math import inf
@@ -12,7 +12,6 @@ from dispatcher.access.principal import Scope
 from dispatcher.analysis.failing import is_incomplete
 from dispatcher.analysis.verdict import Held, Scene, verdict
 from dispatcher.analysis.why import UNKNOWN, CauseShare, pool_text
-from dispatcher.model.errors import NotFound
 from dispatcher.model.pools import CapUnit
 from dispatcher.model.view import Globals, TaskView
 from fairlane.figures.audit_rows import audit_fields
@@ -91,13 +90,12 @@ def _waits(task: TaskView) -> bool:
     return task.eta_s is None and (task.targets.pending > 0 or is_incomplete(task))
 
 
-def _held(visit: Visit, tasks: Iterable[TaskView]) -> list[dict[str, Any]]:
+def _held(visit: Visit, tasks: Sequence[TaskView]) -> list[dict[str, Any]]:
     """Return tasks with what holds them back, and the largest causes; not those that have ended meanwhile."""
     found, settings = list[dict[str, Any]](), settings_known(visit)
+    known = {why.task: why for why in visit.desks.tasks.whys([task.id for task in tasks])}
     for task in tasks:
-        try:
-            why = visit.desks.tasks.why(task.id)
-        except NotFound:
+        if (why := known.get(task.id)) is None:
             continue
         parts = {part.cause: part.ms / max(1, why.age_ms) for part in why.parts}
         cause, text = cause_now(task, why.now, why.last, why.flow_pause, settings)

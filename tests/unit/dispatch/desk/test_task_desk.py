@@ -411,6 +411,14 @@ def test_why_names_kinds_of_causes_and_no_names(tenants: DeskWorld) -> None:
     assert {row["advice"] for row in rows["parts"]} <= {""}
 
 
+def test_several_tasks_are_explained_as_each_of_them_is_without_those_of_others(tenants: DeskWorld) -> None:
+    tenants.client.pause_channel("log", app="shop")
+    desk, own = tenants.desks().tasks, ["own", "both", "~plain"]
+    whys = desk.whys([*own, "nowhere", "theirs", "taken", "~news--own"])
+    assert sorted(whys, key=lambda why: own.index(why.task)) == [desk.why(id_) for id_ in own]
+    assert {why.now for why in whys} == {"flow_paused"}
+
+
 # ------------------------------------------------------------------ rights
 def test_key_without_the_scope_is_refused_whatever_it_names(tenants: DeskWorld) -> None:
     reader = tenants.desks(scopes={Scope.READ}).tasks
