@@ -1,6 +1,6 @@
 """Typed values of the scripts' answers about tasks. The scripts derive a task's state, by Redis' time."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from sys import intern
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -38,6 +38,10 @@ VIEW_FIELDS = (
     "error", "errors", "error_ms", "error_attempt", "retry_ms", "unsent", "unsent_ms", "unsent_reason",
     "close", "why_ms", "first", "paused_pos", "lacking",
 )  # fmt: skip
+MARKED_FIELDS = (
+    "cancelled", "stopped", "paused", "tier", "weight", "cap", "sealed", "published", "finals", "rate_ms", "retry_ms",
+)  # fmt: skip
+"""The fields of VIEW_FIELDS that tell whether a task has changed."""
 SUBMISSION_FIELDS = (
     *STATE_FIELDS, "record", f"ckpt:{MAIN_WRITER}", "sealed", "total", "sealed_refused", "sealed_digest", "sealed_pos",
     "writers", "finals", "shared", "override", "override_pos", "record_pos", "submission",
@@ -242,6 +246,16 @@ def task_view(row: TaskRow, now_ms: int) -> TaskView:
     )
 
 
+def mark_of(values: Iterable[Value]) -> int:
+    """Return a number that differs once one of MARKED_FIELDS has changed."""
+    return hash(tuple(values))
+
+
+def marked_view(row: TaskRow, now_ms: int) -> tuple[TaskView, int]:
+    """Parse a row that was read with the fields VIEW_FIELDS, and return its mark with it."""
+    return task_view(row, now_ms), mark_of(map(row.values.__getitem__, MARKED_FIELDS))
+
+
 def idle_task(row: TaskRow, now_ms: int) -> IdleTask:
     """Parse a row that was read with the fields VIEW_FIELDS."""
     last_ms = max(row.number(name) for name in ("created_ms", "start_ms", "rate_ms", "why_ms", "retry_ms"))
@@ -338,6 +352,7 @@ def _rows_with(fields: tuple[str, ...], make: Callable[[TaskRow, int], T]) -> Ro
 
 LIVE_TASK = RowShape(LIVE_FIELDS, lambda answer, _: live_task(answer))
 TASK_VIEW = _rows_with(VIEW_FIELDS, task_view)
+MARKED_VIEW = _rows_with(VIEW_FIELDS, marked_view)
 IDLE_TASK = _rows_with(VIEW_FIELDS, idle_task)
 TASK_AND_MESSAGE = _rows_with((*VIEW_FIELDS, "record"), lambda row, now_ms: (task_view(row, now_ms), message_of(row)))
 TASK_MESSAGE = _rows_with(MESSAGE_FIELDS, lambda row, _: message_of(row))

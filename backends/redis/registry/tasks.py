@@ -8,7 +8,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import msgspec
 
 from backends.redis.client import translated
-from backends.redis.registry.task_rows import TASK_VIEW, RowShape
+from backends.redis.registry.task_rows import MARKED_FIELDS, TASK_VIEW, RowShape, mark_of
 from backends.redis.view import ViewPart
 from dispatcher.analysis.task_times import Counted, Switch, TimeSpan, counted_of, switches_of
 from dispatcher.model.errors import InvalidInput
@@ -20,9 +20,6 @@ _PAGE = 1_000
 """Maximum number of tasks that one script looks at, so that it blocks Redis for a few ms only."""
 _SWEPT = _NAMED = 200
 """The same limit for scripts that run repeatedly over all live tasks, and for reads by id."""
-_MARKED = (
-    "cancelled", "stopped", "paused", "tier", "weight", "cap", "sealed", "published", "finals", "rate_ms", "retry_ms",
-)  # fmt: skip
 _ALL = 10**9
 """More tasks than there are."""
 
@@ -113,15 +110,19 @@ class TaskTable(ViewPart):
                 return found
             seen.update(row[0] for row in rows)
 
-    def live_marks(self, first: int, count: int) -> list[tuple[str, int]]:
-        """Return tasks that have not ended, by their places in the order of creation, each with a number that differs
-        once its counts or controls have changed. It costs Redis a small part of a read."""
+    def live_ids(self, first: int, count: int) -> list[str]:
+        """Return tasks that have not ended, by their places in the order of creation."""
         ids = self._view.command("ZRANGE", self._view.keys.tasks, first, first + count - 1)
+        return [id_.decode() for id_ in ids]
+
+    def live_marks(self, first: int, count: int) -> dict[str, int]:
+        """Return the same with their marks (`mark_of`). It costs Redis a small part of a read."""
+        ids = self.live_ids(first, count)
         with translated(self._view.client):
             pipeline = self._view.client.pipeline(transaction=False)
             for id_ in ids:
-                pipeline.hmget(self._view.keys.task(id_.decode()), _MARKED)
-            return [(id_.decode(), hash(tuple(row))) for id_, row in zip(ids, pipeline.execute(), strict=True)]
+                pipeline.hmget(self._view.keys.task(id_), MARKED_FIELDS)
+            return dict(zip(ids, map(mark_of, pipeline.execute()), strict=True))
 
     def live_count(self) -> int:
         """Return the number of tasks that have not ended."""

@@ -6,16 +6,18 @@ figures stay, with their age.
 """
 
 import logging
+import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple, Self
 
 from msgspec.structs import replace
 
 from backends.redis.epochs import REBUILD_STEP, Epochs
 from backends.redis.registry.registry import Feed, Registry
-from backends.redis.registry.task_rows import TASK_VIEW
+from backends.redis.registry.task_rows import MARKED_VIEW
 from backends.redis.view import RedisView, open_view
 from backends.redis.workers import Workers
 from backends.settings import RedisSettings
@@ -43,6 +45,9 @@ _BLOCK_S = 0.25
 _ETAS_S = 2.0
 """The least time between two estimates."""
 _START_S = 1.0
+_SWITCH_S = 0.0005
+"""How long a forecast computes before another thread may. A page asks Redis some 20 times, and after each answer it
+waits for that long: with Python's 5 ms it took a second."""
 _GATHER_S = 0.02
 """Time between two rounds, so that changes close together are handled in one."""
 _MAY_EXPIRE = ("scheduled", "running", "paused")
@@ -90,7 +95,7 @@ class Board:
         self._steps: tuple[float, Steps] = (0.0, ())
         """When the last forecast was made, and what is sent from then on."""
         self._marks: dict[str, int] = {}
-        """Marks of all tasks, as the last sweep has read them."""
+        """Marks of the tasks, as they were when these were read."""
         self._is_ready = self._is_complete = False
         """Whether the view answers and is complete; whether all of its tasks were read."""
         self._epoch = ""
@@ -210,14 +215,15 @@ class Board:
         recent = self._recent
         try:
             if missing := [row.id for row in rows if row.id not in recent]:
-                recent.update((task.id, task) for task in self._read(missing))
+                recent.update((task.id, task) for task, _ in self._read(missing))
         except Unreachable:
             return rows
         fresh = (recent.get(row.id, row) for row in rows)
         return selection.among(task for task in fresh if not task.ended)
 
-    def _read(self, ids: Sequence[str]) -> list[TaskView]:
-        found = self._registry.tasks.named(ids, TASK_VIEW)
+    def _read(self, ids: Sequence[str]) -> list[tuple[TaskView, int]]:
+        """Return tasks with their marks."""
+        found = self._registry.tasks.named(ids, MARKED_VIEW)
         self._share.charge("view", len(ids))
         return found
 
@@ -293,27 +299,29 @@ class Board:
             found = self._read(ids)
             for id_ in ids:
                 del self._named[id_]
-            self._put(found, ids)
+            self._marks |= ((task.id, mark) for task, mark in found if not task.ended)
+            self._put((task for task, _ in found), ids)
         elif now_s >= self._sweep.at_s:
             self._read_page(now_s)
 
     def _read_page(self, now_s: float) -> None:
         """Read the marks of the next tasks, and name those that have changed. What is being sent has: its rate ends
-        without a record."""
-        sweep = self._sweep
-        marks = self._registry.tasks.live_marks(sweep.place, _CALL)
+        without a record. In the first turn all are named: their marks come with them."""
+        sweep, tasks = self._sweep, self._registry.tasks
+        page = sweep.place, _CALL
+        marks = tasks.live_marks(*page) if self._is_complete else dict.fromkeys(tasks.live_ids(*page))
         self._share.note("", self._clock.monotonic_s() - now_s)
-        cost_s = self._share.charge("marks", len(marks))
-        known = ((id_, mark, self._tasks.get(id_)) for id_, mark in marks)
+        cost_s = self._share.charge("marks" if self._is_complete else "ids", len(marks))
+        known = ((id_, mark, self._tasks.get(id_)) for id_, mark in marks.items())
         changed = [id_ for id_, mark, task in known if task is None or task.rate or self._marks.get(id_) != mark]
-        sweep.marks.update(marks)
+        sweep.seen.update(marks)
         sweep.place += len(marks)
         pace_s = SWEEP_S * _CALL / max(_CALL, len(self._tasks))
         sweep.at_s = now_s + max(pace_s if self._is_complete else 0.0, cost_s / SWEEP_PART)
         if len(marks) < _CALL:
             self._check_epoch(self._epochs.ready_view())
-            changed += self._tasks.keys() - sweep.marks.keys()
-            self._marks, sweep.marks, sweep.place, sweep.is_over = sweep.marks, {}, 0, True
+            changed += self._tasks.keys() - sweep.seen
+            sweep.seen, sweep.place, sweep.is_over = set(), 0, True
         self._name(changed, now_s)
 
     def _put(self, found: Iterable[TaskView], asked: Iterable[str] = ()) -> None:
@@ -326,6 +334,7 @@ class Board:
                 self._tasks[task.id] = task
             elif before is not None:
                 del self._tasks[task.id]
+                self._marks.pop(task.id, None)
             if task != before:
                 self._shown.is_stale = True
                 self.followers.put(before, self.foreseen(task))
@@ -334,14 +343,27 @@ class Board:
         for id_ in gone:
             self._shown.is_stale = True
             self.followers.forget(self._tasks.pop(id_))
+            self._marks.pop(id_, None)
 
     def _foresee(self) -> float:
         """Estimate the ends of all tasks: with many that takes seconds, in which the feed is still heard."""
         began_s = self._clock.monotonic_s()
-        etas, steps = self._foresight.estimate(lambda: list(self._tasks.values()))
+        with _making_room():
+            etas, steps = self._foresight.estimate(lambda: list(self._tasks.values()))
         self._shown.is_stale |= etas != self._etas
         self._etas, self._steps = etas, (began_s, steps)
         return max(_ETAS_S, COSTS * (self._clock.monotonic_s() - began_s))
+
+
+@contextmanager
+def _making_room() -> Iterator[None]:
+    """Let other threads run often. At all times it would take a third of the requests a second."""
+    before_s = sys.getswitchinterval()
+    sys.setswitchinterval(_SWITCH_S)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before_s)
 
 
 class _Sweep:
@@ -352,7 +374,7 @@ class _Sweep:
         """When the next page is due."""
         self.place = 0
         """The number of tasks that were read in this turn."""
-        self.marks: dict[str, int] = {}
+        self.seen: set[str] = set()
         self.is_over = False
         """Whether there was a whole turn."""
         self.total = 0

@@ -4,7 +4,7 @@ from itertools import chain
 from typing import Any
 
 from backends.redis.registry.registry import Registry
-from backends.redis.registry.task_rows import LIVE_TASK, TASK_VIEW
+from backends.redis.registry.task_rows import LIVE_TASK, MARKED_VIEW, TASK_VIEW
 from backends.redis.registry.tasks import ANY, LIVE, TaskSelection
 from dispatcher.analysis.task_times import Switch
 from dispatcher.model.tier import Tier
@@ -130,3 +130,12 @@ def test_of_very_many_pauses_the_last_are_known(registry: Registry) -> None:
     changes = [change("t1", "paused", str(number % 2), number) for number in range(2, 250)]
     registry.control.apply_all(placed(*changes, first=2))
     assert [switch.at_ms for switch in registry.tasks.pauses("t1")] == list(range(150, 250))
+
+
+def test_mark_that_comes_with_a_task_is_its_mark_until_the_task_changes(registry: Registry) -> None:
+    registry.control.apply_all(placed(task_record("a"), task_record("b")))
+    assert registry.tasks.live_ids(0, 10) == ["a", "b"]
+    read = {task.id: mark for task, mark in registry.tasks.named(["a", "b"], MARKED_VIEW)}
+    assert read == registry.tasks.live_marks(0, 10)
+    registry.control.apply(position(3), change("a", "weight", "2000"))
+    assert {id_ for id_, mark in registry.tasks.live_marks(0, 10).items() if mark != read[id_]} == {"a"}
