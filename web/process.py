@@ -1,6 +1,7 @@
 """The processes of the HTTP API: one, or several that accept from one socket."""
 
 import asyncio
+import gc
 import logging
 import socket
 import sys
@@ -16,7 +17,7 @@ from dispatcher.model.errors import FairlaneError, Refused, Unreachable
 from dispatcher.model.shown import KNOWN, Secrets
 from fairlane.logging import configure_logging, masked
 from fairlane.settings import Settings
-from fairlane.worker.process.process import allow_open_files, watch_parent
+from fairlane.worker.process.process import allow_open_files, collect_rarely, watch_parent
 from fairlane.worker.process.stop_signal import StopSignal, stop_on_signals
 from fairlane.worker.process.supervisor import Supervisor, SupervisorSettings, spawned
 from fairlane.worker.process.watchdog import EXIT_WITHIN_S, exit_within
@@ -76,6 +77,8 @@ def check_parser() -> None:
 
 def _run(settings: Settings, server: ServerSettings, listener: socket.socket, number: int, stop: StopSignal) -> None:
     allow_open_files()
+    collect_rarely()
+    gc.freeze()  # what is imported by now lives as long as the process
     with FrontDoor(settings) as door:
         figures = ApiFigures(lambda: door.book.age_s)
         metrics = _metrics(server, number, figures)

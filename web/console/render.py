@@ -76,6 +76,8 @@ def environment() -> Environment:
     found.globals |= {"version": __version__, "clock": _clock, "WHY_UNKNOWN": WHY_UNKNOWN}
     for name, file in (("ui", "macros"), ("steer", "steering")):
         found.globals[name] = found.get_template(f"{file}.html").module
+    for name in read:
+        found.get_template(name)  # compiled now, and not while somebody waits for the page
     return found
 
 

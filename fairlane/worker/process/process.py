@@ -72,7 +72,7 @@ def run_child(settings: Settings, name: str, secrets: Secrets) -> None:
 
 
 def _run_one(settings: Settings, name: str | None, stop: threading.Event) -> int:
-    _collect_rarely()
+    collect_rarely()
     allow_open_files()
     from fairlane.worker.process.standby import stand_by
     from fairlane.worker.process.watchdog import EXIT_WITHIN_S, exit_within
@@ -106,7 +106,7 @@ def allow_open_files() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def _collect_rarely() -> None:
+def collect_rarely() -> None:
     """Let the garbage collector run rarely.
 
     Envelopes are lists of very many targets, and none is part of a cycle. With the interpreter's default thresholds the

@@ -21,6 +21,8 @@ SORTS = ("created", "eta", "rate", "pending", "id")
 Value = float | str
 COUNTED = ("app", "state", "tier", "channel")
 """Fields by which live tasks are counted."""
+CONSOLE = ("eta", "_groups", "_troubled")
+"""Parts that the first pages of the console need: they are made for all lists, so that nobody waits for them."""
 _INTERNAL = ScopedIds("")
 _BLOCK = 2_000
 """Tasks that are filtered at once: most pages are found in the first ones."""
@@ -115,8 +117,8 @@ class Lists:
         self, tasks: Iterable[TaskView] = (), etas: Mapping[str, float] | None = None, now_ms: int = 0
     ) -> None:
         """etas: seconds until done by task; tasks without one come last. now_ms: their wall time."""
-        self.used = set[str]()
-        """The orders that were asked for, and the groups if they were."""
+        self.used = {*CONSOLE}
+        """The orders that are asked for, the groups, and the tasks in trouble."""
         self._etas = etas or {}
         self._tasks = list(tasks)
         self._now_ms = now_ms
@@ -163,6 +165,8 @@ class Lists:
         """Return the selected tasks after a cursor, and the cursor of the next page. Raises InvalidInput."""
         found: list[TaskView] = []
         most = sum(count for values, count in self._counts.items() if not selection.missed(values))
+        if selection.trouble:
+            most = min(most, len(self._troubled.get(selection.trouble, ())))
         for block in self._blocks(sort, sort.after(cursor)):
             if len(found) == most:  # of a rare state: the other tasks need no look
                 break

@@ -184,3 +184,12 @@ def test_id_is_looked_for_as_the_key_sees_it() -> None:
     assert [task.id for task in Selection(app="shop", q="shop", ids=ids).among(tasks)] == ["shop-x"]
     assert [task.id for task in Selection(id_prefix="sa", ids=ids).among(tasks)] == ["shop--sale"]
     assert [task.id for task in Selection(id_prefix="~", ids=ids).among(tasks)] == ["shop-x", "sale"]
+
+
+def test_lists_are_made_with_what_the_first_pages_of_the_console_need() -> None:
+    lists = Lists([task_view("a"), task_view("b")])
+    while lists.prepare(Lists().used):
+        pass
+    made = vars(lists)
+    assert {"_groups", "_troubled"} <= made.keys()
+    assert "eta" in made["_orders"]
