@@ -66,7 +66,7 @@ class Connection:
         self.locks = JobLocks(self._view)
         self.epochs = Epochs(self._view)
         self.guarded = GuardStates(self._view)
-        self.folds = FoldWatch(self._view, settings.pulsar)
+        self.folds = FoldWatch(self._view, settings.pulsar, SystemClock())
         self.known_tasks = KnownTasks(self.registry.tasks, self.epochs)
         self.workers = Workers(self._view)
         self.channels = ChannelCheck(self.workers.workers)

@@ -1,5 +1,6 @@
-"""How far the folds are behind Pulsar: asked rarely, and once for all who look."""
+"""Whether Pulsar answers, and how far the folds are behind it: asked in the background, for all who look."""
 
+import logging
 import threading
 import time
 from collections.abc import Mapping
@@ -8,60 +9,93 @@ from typing import NamedTuple
 
 from backends.redis.view import RedisView
 from backends.settings import PulsarSettings
-from dispatcher.model.errors import FairlaneError, Refused
+from dispatcher.clock import Clock
+from dispatcher.model.errors import FairlaneError, NotReady, Refused, Unreachable
 from quotas.snapshots import RedisSnapshots
 
-KEPT_S = 5.0
+EVERY_S = 2.0
+SILENT_S = 5.0
+"""After this time without an answer, Pulsar is not waited for."""
 _WITHIN_S = 2.0
 """Limit for one request to Pulsar."""
+_log = logging.getLogger(__name__)
 
 
 class PulsarState(NamedTuple):
-    """Pulsar as the folds see it."""
+    """An answer of Pulsar."""
 
     brokers: int | None
     """None: only an administrator may ask that."""
     answer_ms: float
     """Time of one request."""
-    behind: Mapping[str, int | None]
-    """Entries that are stored and not folded, by topic (`control`, or the number of an outcome topic).
-
-    None: the fold is in an older ledger, so their number is not known.
-    """
+    last: Mapping[str, tuple[int, int]]
+    """Ledger and entry that were stored last, by topic: `control`, or the number of an outcome topic."""
 
 
 class FoldWatch:
-    """Asks Pulsar at most once in KEPT_S. May be called by any thread."""
+    """Asks Pulsar in a thread of its own, so that nobody waits for it. May be called by any thread."""
 
-    def __init__(self, view: RedisView, settings: PulsarSettings) -> None:
+    def __init__(self, view: RedisView, settings: PulsarSettings, clock: Clock) -> None:
         limits = {"operation_timeout_s": _WITHIN_S, "connect_timeout_s": _WITHIN_S}
         self._view = view
         self._settings = settings.model_copy(update=limits)
-        self._lock = threading.Lock()
-        self._kept_until_s = float("-inf")
-        self._known: PulsarState | FairlaneError | None = None
+        self._clock = clock
+        self._answered_s = float("-inf")
+        self._known: PulsarState | FairlaneError = NotReady("Pulsar was not asked yet.", "Look again in a few seconds.")
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="pulsar", daemon=True)
+
+    def start(self) -> None:
+        """Begin to ask."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread."""
+        self._stop.set()
+        self._thread.join()
 
     def read(self) -> PulsarState:
-        """Return the state of some seconds ago or less; an older one while Pulsar is asked. Raises NotConfigured,
-        Unreachable, NotFound, Refused."""
-        if self._lock.acquire(blocking=self._known is None):
-            try:
-                if time.monotonic() >= self._kept_until_s:
-                    self._known = self._asked()
-                    self._kept_until_s = time.monotonic() + KEPT_S
-            finally:
-                self._lock.release()
-        known = self._known
-        assert known is not None  # who comes first waits
-        if isinstance(known, FairlaneError):
-            raise known
-        return known
+        """Return the last answer. Raises NotReady before the first; the error of a failure."""
+        if isinstance(self._known, FairlaneError):
+            raise self._known
+        return self._known
 
-    def _asked(self) -> PulsarState | FairlaneError:
+    def behind(self, state: PulsarState) -> dict[str, int | None]:
+        """Return the entries that are stored and not folded, by topic; None for those in several ledgers, whose number
+        is not known. Raises Unreachable if Redis is gone."""
+        cursors = RedisSnapshots(self._view).cursors(len(state.last) - 1)
+        folded = (cursors.control, *cursors.outcomes)
+        return {name: behind(last, cursor) for (name, last), cursor in zip(state.last.items(), folded, strict=True)}
+
+    @property
+    def age_s(self) -> float:
+        """Seconds since Pulsar last answered, `inf` if it never did."""
+        return self._clock.monotonic_s() - self._answered_s
+
+    @property
+    def silence(self) -> Unreachable | None:
+        """Why Pulsar need not be waited for; None if it answers."""
+        if isinstance(self._known, NotReady) or self.age_s <= SILENT_S:
+            return None
+        cause = "Pulsar does not answer: no progress is recorded, and nothing can be changed."
+        return Unreachable(cause, "`fairlane doctor` says why.")
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self.follow()
+            self._stop.wait(EVERY_S)
+
+    def follow(self) -> None:
+        """Ask once."""
         try:
-            return self._ask()
+            self._known = self._ask()
         except FairlaneError as error:
-            return error
+            self._known = error
+        except Exception:  # without this thread pages would call Pulsar silent for ever
+            _log.exception("Pulsar is not watched")
+            return
+        if not isinstance(self._known, Unreachable):
+            self._answered_s = self._clock.monotonic_s()
 
     def _ask(self) -> PulsarState:
         from backends.pulsar.admin import PulsarAdmin  # Pulsar's clients take long to import
@@ -75,9 +109,7 @@ class FoldWatch:
             answer_ms = (time.monotonic() - began_s) * 1000 / len(last)
             with suppress(Refused):
                 brokers = len(admin.brokers())
-        cursors = RedisSnapshots(self._view).cursors(partitions)
-        folded = dict(zip(names, (cursors.control, *cursors.outcomes), strict=True))
-        return PulsarState(brokers, answer_ms, {name: behind(last[name], folded[name]) for name in names})
+        return PulsarState(brokers, answer_ms, last)
 
 
 def behind(last: tuple[int, int], cursor: str) -> int | None:

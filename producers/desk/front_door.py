@@ -61,16 +61,19 @@ class FrontDoor:
         self._places = RequestPlaces(connection.access.take_requests, SystemClock())
         self.board = Board.open(settings.redis, SystemClock())
         self.sessions = Sessions(connection.sessions, self.book, SystemClock())
+        self.pulsar = connection.folds
         self._history = HistoryWriter(connection, self.board)
 
     def __enter__(self) -> Self:
         self.book.start()
         self.board.start()
+        self.pulsar.start()
         self._history.start()
         return self
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         self._history.close()
+        self.pulsar.close()
         self.board.close()
         self.book.close()
         self._connection.close()

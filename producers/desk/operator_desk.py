@@ -1,7 +1,7 @@
 """The whole service at the desk: settings, workers, keys, policies, audit. For operators."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from backends.redis.epochs import Epoch
@@ -40,6 +40,8 @@ class Health(NamedTuple):
     redis_ms: float
     """Time of one command."""
     pulsar: PulsarState | None
+    behind: Mapping[str, int | None]
+    """As of FoldWatch."""
     trouble: str
     """Why Pulsar's state is not known."""
 
@@ -74,9 +76,10 @@ class OperatorDesk(Acting):
         self._connection.epochs.ready()
         redis_ms, epoch = (time.monotonic() - began_s) * 1000, self._connection.epochs.epoch()
         try:
-            return Health(epoch, redis_ms, self._connection.folds.read(), "")
+            pulsar = self._connection.folds.read()
         except FairlaneError as error:
-            return Health(epoch, redis_ms, None, f"{error.cause} {error.next_step}")
+            return Health(epoch, redis_ms, None, {}, f"{error.cause} {error.next_step}")
+        return Health(epoch, redis_ms, pulsar, self._connection.folds.behind(pulsar), "")
 
     def nodes(self) -> list[GuardedNode]:
         """Return brokers and bookies as the guard of the estate knows them, the worst first; none if no guard runs."""

@@ -12,6 +12,7 @@ from backends.redis.registry.figures import FigureTable
 from backends.redis.registry.registry import Registry
 from backends.redis.registry.task_rows import TASK_VIEW
 from backends.redis.workers import JobLocks, Workers
+from backends.settings import PulsarSettings
 from dispatcher.access.app_policy import AppPolicy
 from dispatcher.access.principal import NOBODY, Caller, Principal, Scope
 from dispatcher.analysis.situation import Outlook
@@ -29,7 +30,7 @@ from producers.desk.board.groups import TaskGroup
 from producers.desk.board.lists import Lists, Selection, Sort
 from producers.desk.board.share import Share
 from producers.desk.front_door import Desks
-from producers.fold_watch import PulsarState
+from producers.fold_watch import FoldWatch, PulsarState
 from producers.outcomes.dead_letters import DeadLetterBox
 from producers.outcomes.record import TargetFilter, TargetRecord
 from producers.outcomes.recorded import invalid_targets, outcomes
@@ -44,12 +45,25 @@ EVERYTHING = frozenset({Scope.SUBMIT, Scope.READ, Scope.CONTROL})
 OPERATOR = Principal(kind="key", name="0p", scopes=frozenset({Scope.OPERATOR}))
 
 
+class MemoryFolds(FoldWatch):
+    """Knows of Pulsar what a connection in memory says, when it is asked."""
+
+    def __init__(self, connection: "MemoryConnection") -> None:
+        super().__init__(connection.world.view, PulsarSettings(), connection.world.clock)
+        self._connection = connection
+
+    def _ask(self) -> PulsarState:
+        if isinstance(self._connection.pulsar, FairlaneError):
+            raise self._connection.pulsar
+        return self._connection.pulsar
+
+
 class MemoryConnection(Connection):
     """Connections to a service in memory."""
 
     def __init__(self, world: FakeService) -> None:
         self._view = world.view
-        self._world = world
+        self.world = world
         self.letters = LetterWorld()
         self.records: list[Outcomes] = []
         """The outcome topics."""
@@ -57,24 +71,19 @@ class MemoryConnection(Connection):
         self.access, self.audit, self.workers = AccessTable(world.view), AuditTable(world.view), Workers(world.view)
         self.figures, self.locks = FigureTable(world.view), JobLocks(world.view)
         self.guarded = GuardStates(world.view)
-        self.pulsar: PulsarState | FairlaneError = PulsarState(1, 2.0, {"control": 0, "0": 0})
-        self.folds = self  # type: ignore[assignment]  # it reads what is set here
+        self.pulsar: PulsarState | FairlaneError = PulsarState(1, 2.0, {"control": (1, -1), "0": (1, -1)})
+        self.folds = MemoryFolds(self)
         self.known_tasks = KnownTasks(self.registry.tasks, self.epochs)
         self.channels = ChannelCheck(self.workers.workers)
         self.foresight = Foresight(self.registry, self.workers)
         self._made = replace(world.services(), registry=self.registry)
-
-    def read(self) -> PulsarState:
-        if isinstance(self.pulsar, FairlaneError):
-            raise self.pulsar
-        return self.pulsar
 
     def services(self, caller: Caller = NOBODY) -> Services:
         return replace(self._made, caller=caller)
 
     def dead_letters(self, submit: Callable[[PushTask, Iterable[Any]], int], caller: Caller) -> DeadLetterBox:
         def replays() -> Replays:
-            return Replays(self.letters, self._world.clock, submit, self._definition, caller, self.audit.keep_mark)
+            return Replays(self.letters, self.world.clock, submit, self._definition, caller, self.audit.keep_mark)
 
         return DeadLetterBox(lambda: self.letters, self.registry.tasks, replays, lambda _counts, _scope: None)
 

@@ -1,68 +1,92 @@
-"""The watch of the folds: Pulsar is asked rarely, and nobody waits for it twice."""
+"""The watch of Pulsar and the folds: it asks in the background, and nobody waits for it."""
 
 import threading
 
 import pytest
 
 from backends.settings import PulsarSettings
-from dispatcher.model.errors import FairlaneError, Unreachable
-from producers import fold_watch
-from producers.fold_watch import FoldWatch, PulsarState
+from dispatcher.model.errors import FairlaneError, NotReady, Refused, Unreachable
+from producers.fold_watch import SILENT_S, FoldWatch, PulsarState
+from tests.integration.worker_crew import eventually
 from tests.unit.views import view_of
 from tests.virtual_clock import VirtualClock
 
-WITHIN_S = 20.0
+GONE = Unreachable("Pulsar at pulsar://10.0.0.1 does not answer.")
 
 
 class Watch(FoldWatch):
-    """Answers come from a list, the last again and again; `open`: they come at once."""
+    """Gets `answer`, once `open` is set."""
 
-    def __init__(self, *answers: PulsarState | FairlaneError) -> None:
-        super().__init__(view_of(VirtualClock()), PulsarSettings())
-        self.answers = list(answers)
-        self.asked = 0
-        self.is_asked = threading.Event()
+    def __init__(self, answer: PulsarState | FairlaneError) -> None:
+        self.clock = VirtualClock()
+        super().__init__(view_of(self.clock), PulsarSettings(), self.clock)
+        self.answer = answer
         self.open = threading.Event()
         self.open.set()
 
     def _ask(self) -> PulsarState:
-        self.asked += 1
-        self.is_asked.set()
-        assert self.open.wait(WITHIN_S)
-        answer = self.answers.pop(0) if self.answers[1:] else self.answers[0]
-        if isinstance(answer, FairlaneError):
-            raise answer
-        return answer
+        assert self.open.wait(20)
+        if isinstance(self.answer, FairlaneError):
+            raise self.answer
+        return self.answer
+
+    def hear(self, answer: PulsarState | FairlaneError, after_s: float) -> None:
+        """Let time go by, and get an answer then."""
+        self.clock.advance(after_s)
+        self.answer = answer
+        self.follow()
 
 
 def state(answer_ms: float) -> PulsarState:
-    return PulsarState(1, answer_ms, {"control": 0})
+    return PulsarState(1, answer_ms, {"control": (1, 0)})
 
 
-def test_answer_is_kept_for_all_who_look() -> None:
-    watch = Watch(state(1.0), state(2.0))
-    assert [watch.read().answer_ms for _ in range(3)] == [1.0, 1.0, 1.0]
-    assert watch.asked == 1
-
-
-def test_error_is_kept_as_well() -> None:
-    watch = Watch(Unreachable("Pulsar does not answer."), state(2.0))
-    for _ in range(3):
-        with pytest.raises(Unreachable, match="does not answer"):
-            watch.read()
-    assert watch.asked == 1
-
-
-def test_older_answer_is_returned_while_pulsar_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fold_watch, "KEPT_S", 0.0)
-    watch = Watch(state(1.0), state(2.0))
-    watch.read()
+def test_nobody_waits_for_pulsar_while_it_is_asked() -> None:
+    watch = Watch(state(1.0))
     watch.open.clear()
-    watch.is_asked.clear()
-    asking = threading.Thread(target=watch.read)
-    asking.start()
-    assert watch.is_asked.wait(WITHIN_S)
-    assert watch.read().answer_ms == 1.0
-    watch.open.set()
-    asking.join(WITHIN_S)
-    assert watch.read().answer_ms == 2.0
+    watch.start()
+    try:
+        with pytest.raises(NotReady, match="not asked yet"):
+            watch.read()
+        assert watch.silence is None
+        watch.open.set()
+        eventually(lambda: watch.age_s == 0, 20, "it was asked")
+        assert watch.read() == state(1.0)
+    finally:
+        watch.close()
+
+
+def test_pulsar_is_silent_some_seconds_after_its_last_answer_until_the_next() -> None:
+    watch = Watch(state(1.0))
+    watch.follow()
+    watch.hear(GONE, SILENT_S)
+    assert not watch.silence
+    watch.hear(GONE, 1)
+    assert watch.silence is not None
+    assert "10.0.0.1" not in str(watch.silence), "apps see it as well"
+    assert watch.age_s == SILENT_S + 1
+    watch.hear(state(2.0), 60)
+    assert watch.silence is None
+
+
+def test_pulsar_that_never_answered_is_silent_once_it_was_asked() -> None:
+    watch = Watch(GONE)
+    watch.follow()
+    assert watch.silence is not None
+    with pytest.raises(Unreachable):
+        watch.read()
+
+
+def test_request_that_hangs_is_silence_as_well() -> None:
+    watch = Watch(state(1.0))
+    watch.follow()
+    watch.clock.advance(SILENT_S + 1)
+    assert watch.silence is not None
+
+
+def test_refusal_is_an_answer() -> None:
+    watch = Watch(Refused("No rights."))
+    watch.follow()
+    assert watch.silence is None
+    with pytest.raises(Refused):
+        watch.read()

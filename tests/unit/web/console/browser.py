@@ -69,12 +69,15 @@ class Browser:
 async def browsing(world: DeskWorld, token: str = "") -> AsyncIterator[Browser]:
     """Open the console for the local operator, or for who has a key."""
     world.book.follow()
+    world.connection.folds.follow()
     signed_in = world.book.principal(token) if token else world.book.principal_of(LOCAL)
 
     def desks(principal: Principal, request: str) -> Desks:
         return Desks(principal, world.connection, world.book, world.board, request)
 
     sessions = SimpleNamespace(principal=lambda _cookie: signed_in)
-    door: Any = SimpleNamespace(desks=desks, sessions=sessions, book=world.book, take_request=lambda _principal: None)
+    door: Any = SimpleNamespace(
+        desks=desks, sessions=sessions, book=world.book, pulsar=world.connection.folds, take_request=lambda _: None
+    )
     async with served(door) as server:
         yield Browser(world, server)

@@ -23,6 +23,7 @@ class MemoryDoor(FrontDoor):
     def __init__(self, world: DeskWorld) -> None:
         self._connection = world.connection
         self.world, self.book, self.board = world, world.book, world.board
+        self.pulsar = world.connection.folds
         self._places = RequestPlaces(world.connection.access.take_requests, world.service.clock)
         self.sessions = Sessions(SessionTable(world.service.view), world.book, world.service.clock)
 
@@ -73,7 +74,7 @@ class Visitor:
 
 
 @asynccontextmanager
-async def visited(door: MemoryDoor, **settings: Any) -> AsyncIterator[Visitor]:
+async def visited(door: FrontDoor, **settings: Any) -> AsyncIterator[Visitor]:
     """Serve the console for the time of the block. settings: of the server."""
     path = settings.get("unix_socket")
     connector = aiohttp.UnixConnector(str(path)) if path else aiohttp.TCPConnector(force_close=True)

@@ -52,16 +52,17 @@ async def test_view_that_is_rebuilt_says_how_far_it_is(world: DeskWorld) -> None
 
 
 @pytest.mark.parametrize(
-    ("known", "shown"),
+    ("last", "shown"),
     [
-        ({"control": 0, "0": 3}, "in step outcomes 0: 3;"),
-        ({"control": 0, "0": 1_200}, "1,200 entries behind outcomes 0: 1,200;"),
-        ({"control": None, "0": 0}, "behind control: more than a ledger;"),
-        ({"control": 0, "0": 0}, "in step 2 topics, all read"),
+        ({"control": (5, -1), "0": (5, 2)}, "in step outcomes 0: 3;"),
+        ({"control": (5, -1), "0": (5, 1_199)}, "1,200 entries behind outcomes 0: 1,200;"),
+        ({"control": (6, 0), "0": (5, -1)}, "behind control: more than a ledger;"),
+        ({"control": (5, -1), "0": (5, -1)}, "in step 2 topics, all read"),
     ],
 )
-async def test_folds_behind_pulsar_are_shown(world: DeskWorld, known: dict[str, int | None], shown: str) -> None:
-    world.connection.pulsar = PulsarState(3, 2.5, known)
+async def test_folds_behind_pulsar_are_shown(world: DeskWorld, last: dict[str, tuple[int, int]], shown: str) -> None:
+    world.connection.pulsar = PulsarState(3, 2.5, last)
+    world.service.view.command("HSET", world.service.view.keys.control, "cursor", "5:-1:000000")
     async with browsing(world) as browser:
         seen = await browser.get("/workers")
     assert shown in seen.text
