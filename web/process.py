@@ -35,6 +35,7 @@ def run_servers(settings: Settings, server: ServerSettings) -> int:
     server.check()
     check_parser()
     require_addresses(settings.pulsar, settings.redis)
+    _log.info("Pulsar: %s", settings.pulsar.address.named())  # raises if the local stack's has ended
     stop = stop_on_signals()
     with listening(server) as listener:
         _log.info("listening at %s", address_of(server, listener))
