@@ -5,7 +5,6 @@ import threading
 from collections.abc import Callable
 from shlex import quote
 
-from backends.redis.epochs import REBUILD_STEP
 from backends.redis.registry.access import Access, AccessTable
 from dispatcher.access.app_policy import AppPolicy
 from dispatcher.access.keys import id_and_secret
@@ -129,7 +128,7 @@ class AccessBook:
             known = f"not confirmed for {age_s:.0f} s" if age_s < float("inf") else "not known yet"
             raise NotReady(
                 f"Keys and policies are {known}: Redis does not answer, or its view is being rebuilt.",
-                REBUILD_STEP,
+                "`fairlane doctor` says which.",
             )
 
     def _run(self) -> None:

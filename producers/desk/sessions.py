@@ -9,7 +9,7 @@ from hashlib import sha256
 from backends.redis.registry.sessions import SessionTable
 from dispatcher.access.principal import Principal
 from dispatcher.clock import Clock
-from dispatcher.model.errors import NoKey, Unreachable
+from dispatcher.model.errors import NoKey, NotReady, Unreachable
 from producers.desk.access_book import LOCAL, READS_S, AccessBook
 
 _MAX_KNOWN = 10_000
@@ -45,11 +45,12 @@ class Sessions:
         is_known = self._clock.monotonic_s() - known_s <= READS_S
         subject: str | None = known
         try:
-            if not (is_known and self._book.silence):
-                with _nameless():
-                    subject = self._table.use(digest)
-                self._note(digest, subject)
-        except Unreachable:
+            if silence := self._book.silence:
+                raise silence
+            with _nameless():
+                subject = self._table.use(digest)
+            self._note(digest, subject)
+        except (NotReady, Unreachable):
             if not is_known:
                 raise
         if not subject:

@@ -292,6 +292,17 @@ async def test_pages_do_not_wait_for_redis_again_while_it_is_silent(
         assert (page.status, 'class="stale"' in page.text, "not confirmed for 4 s" in page.text) == (200, True, True)
 
 
+async def test_session_that_this_server_has_not_seen_is_not_waited_for_either(
+    door: MemoryDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with visited(door) as visitor:
+        await visitor.sign_in(door.key())
+        door.world.service.clock.advance(SILENT_S + 1)
+        monkeypatch.setattr(door.sessions, "_table", None)
+        page = await visitor.get("/tasks")
+        assert (page.status, "not confirmed for 4 s" in page.text) == (503, True)
+
+
 async def test_steps_without_redis_say_so(door: MemoryDoor) -> None:
     async with visited(door, is_local=True) as visitor:
         key, link = door.key(), offered(door)
