@@ -120,6 +120,10 @@ class Scene(NamedTuple):
         """Cut Redis off, for good."""
         self.door.world.service.redis.gone = True
 
+    def lose_pulsar(self) -> None:
+        """Let Pulsar not answer any more; it is called silent some seconds later."""
+        self.door.world.connection.pulsar = Unreachable("Pulsar does not answer.")
+
     def load(self, read: int, total: int) -> None:
         """Let only a part of the tasks be read so far."""
         self.board.hold(dict(list(self.board.held.items())[:read]), total)
@@ -150,11 +154,13 @@ def scene(tasks: int, **settings: object) -> Iterator[Scene]:
     board.hold(live, len(live))
     world.book.follow()
     world.book.start()
+    world.connection.folds.start()
     door = MemoryDoor(world)
     try:
         with _beating(world, tasks), served(door, **settings) as address:
             yield Scene(address, door, board, door.key())
     finally:
+        world.connection.folds.close()
         world.book.close()
 
 

@@ -7,6 +7,8 @@ from playwright.sync_api import sync_playwright
 
 from tests.browser.conftest import opened, program
 from tests.browser.scene import IN_REDIS, scene
+from tests.browser.test_pages import shows_old_figures
+from tests.integration.worker_crew import eventually
 from web.console.pages import PAGES
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "pictures" / "console"
@@ -28,6 +30,11 @@ def main() -> None:
                 for page in PAGES[:-1]:  # all but the runbooks
                     tab.go(page.path.replace("{id}", IN_REDIS[0]))
                     tab.page.screenshot(path=FOLDER / f"{page.name}-{look}.png")
+        service.lose_pulsar()
+        for look, given in LOOKS.items():
+            with opened(browser, service, **given) as tab:
+                eventually(lambda tab=tab: shows_old_figures(tab, "/"), 30, "Pulsar is silent")  # type: ignore[misc]
+                tab.page.screenshot(path=FOLDER / f"silence-{look}.png")
         browser.close()
 
 

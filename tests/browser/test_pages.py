@@ -79,16 +79,21 @@ def test_pages_before_all_tasks_were_read_say_so(chromium: Browser, look: str) -
 
 
 @look
-def test_pages_without_redis_keep_their_figures_and_say_their_age(chromium: Browser, look: str) -> None:
+@pytest.mark.parametrize("lose", [Scene.lose_redis, Scene.lose_pulsar])
+def test_pages_without_a_server_keep_their_figures_and_say_their_age(
+    chromium: Browser, look: str, lose: Callable[[Scene], None]
+) -> None:
     with scene(1_000) as lost, opened(chromium, lost, **LOOKS[look]) as tab:
         for path in PATHS:
             tab.go(path)
-        lost.lose_redis()
+        lose(lost)
         eventually(lambda: shows_old_figures(tab, PATHS[-1]), 30, "the page that was read last is read again")
 
         def check(path: str, text: str) -> None:
-            assert "old" in text, path
-            assert tab.page.locator("main.stale").count() == 1, path
+            assert tab.page.locator("main > .trouble").count() == 1, path
+            is_current = path == "/workers" and lose is Scene.lose_pulsar  # heartbeats are in Redis
+            assert tab.page.locator("main.stale").count() == (0 if is_current else 1), path
+            assert is_current or "old" in text, path
 
         looked_at(tab, PATHS, check)
 

@@ -1,5 +1,6 @@
 """The console's addresses: pages, their forms, signing in and out, and files."""
 
+import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
@@ -14,7 +15,7 @@ from aiohttp import web
 
 from dispatcher.access.actions import ACTIONS
 from dispatcher.access.principal import Principal
-from dispatcher.model.errors import FairlaneError, Forbidden, InvalidInput, NoKey, Unreachable
+from dispatcher.model.errors import FairlaneError, Forbidden, InvalidInput, NoKey, NotReady, Unreachable
 from producers.desk.front_door import FrontDoor
 from producers.desk.guard import check_right
 from web import problems
@@ -40,6 +41,10 @@ _FRAME_FIELDS = ("confirm", "typed", "shown", "seen")
 """Fields of forms that are the frame's own."""
 COOKIE_S = 30 * 86_400
 """The browser keeps the cookie for longer than any session lasts."""
+PATIENCE_S = 1.0
+"""For how long silent servers are waited for: most of a page needs one of them only."""
+LATE_S = 10.0
+"""Above this age of the board its figures are shown as old."""
 _HERE = re.compile(r"/(?![/\\])[!-~]*")
 """Addresses of this site. Browsers leave out tabs, and take a backslash for a slash."""
 T = TypeVar("T")
@@ -107,8 +112,7 @@ class Console:
     async def _show(self, page: Page, request: web.Request) -> web.StreamResponse:
         visit = await self._visit(page, request)
         try:
-            silence = None if page.is_of_silence else self._door.book.silence
-            shown = await self._in_thread(visit, partial(self._last.read, page, silence=silence))
+            shown = await self._shown(page, visit)
         except InvalidInput as error:
             given: dict[str, Any] = {name: [value] for name, value in visit.query.items()}
             asked = {"fields": given, "address": request.path, "method": "get"}
@@ -122,6 +126,34 @@ class Console:
             return web.Response(body=body, content_type="text/csv", headers=named)
         return self._html(page.name, request, shown, page=page)
 
+    async def _shown(self, page: Page, visit: Visit) -> Shown:
+        """Read a page; return it as it was read last if a silent server is needed for it."""
+        silence, pulsar = None if page.is_of_silence else self._door.book.silence, self._door.pulsar
+        try:
+            shown = await self._heard(visit, partial(self._last.read, page, silence=silence))
+        except (NotReady, Unreachable) as error:
+            return self._last.last(page, visit, error)
+        board = (shown.context or {}).get("age")
+        if shown.trouble or page.is_of_silence:
+            return shown._replace(trouble=pulsar.silence or shown.trouble)
+        if pulsar.silence:
+            return shown._replace(trouble=pulsar.silence, age_s=pulsar.age_s)
+        if board and board.age_s > LATE_S:
+            late = NotReady(
+                "This server is slow to read the tasks.", "See whether it or Redis is overloaded: `fairlane doctor`."
+            )
+            return shown._replace(trouble=late, age_s=board.age_s)
+        return shown
+
+    async def _heard(self, visit: Visit, function: Callable[[Visit], T]) -> T:
+        """Return what a function returns in a thread. Raises NotReady, Unreachable if a silent server is waited for."""
+        waiting = asyncio.ensure_future(self._in_thread(visit, function))
+        while not (await asyncio.wait([waiting], timeout=PATIENCE_S))[0]:
+            if silence := self._door.book.silence or self._door.pulsar.silence:
+                waiting.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody else looks
+                raise silence
+        return waiting.result()
+
     async def _send(self, page: Page, form: Form, request: web.Request) -> web.StreamResponse:
         """Show what a form would do; do it once that was confirmed."""
         fields = await self._form(request)
@@ -129,9 +161,11 @@ class Console:
         kept = {name: values.split("\n") for name, values in fields.items() if name not in _FRAME_FIELDS}
         asked: dict[str, Any] = {"fields": kept, "address": request.path, "method": "post"}
         try:
-            plan = await self._in_thread(visit, form.plan)
+            plan = await self._heard(visit, form.plan)
             is_other = fields.get("seen", plan.seen) != plan.seen
             if fields.get("confirm") and _is_typed(plan, fields) and not is_other:
+                if silence := self._door.pulsar.silence:
+                    raise silence
                 asked["is_begun"] = True
                 done = await self._in_thread(visit, form.apply)
                 shown: dict[str, Any] = {"done": done, "to": done.to or request.path.rpartition("/")[0] or "/"}

@@ -1,5 +1,6 @@
 """The real local stack: started, used, hurt, stopped, started again; beside the one the other tests use."""
 
+import asyncio
 import json
 import os
 import signal
@@ -24,10 +25,13 @@ from fairlane import PushClient, Settings
 from fairlane.cli.base import exit_codes
 from fairlane.local_stack import StackAddresses, addresses_in_force, birth_of, cache_folder
 from lab.stack.stack import LocalStack
+from producers.desk.front_door import FrontDoor
 from tests.conftest import GIVEN, settings_for
 from tests.integration.worker_crew import audience, crew, eventually, on_redis, push
 from tests.stack_keeper import held
 from tests.unit.command_line import CommandLine
+from tests.unit.web.console.console_world import Visitor, visited
+from web.console.pages import PAGES
 
 IDLE_LIMIT_BYTES = 700 * 2**20
 
@@ -156,6 +160,40 @@ def test_a_broker_that_is_killed_while_redis_is_gone_sends_nothing_twice(
             with redis_server.running(*([] if emptied else durable), port=server.port):
                 members.check_sent_once(going, audience(30_000), 150)
                 assert [members.leave(name) for name in ("w1", "w2")] == [0, 0]
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("how", [signal.SIGSTOP, signal.SIGKILL])
+async def test_console_says_on_every_page_that_pulsar_does_not_answer_until_it_does(
+    local: LocalStack, tmp_path: Path, how: signal.Signals
+) -> None:
+    settings = settings_for(local.up(), "fairlane")
+    with crew(settings, tmp_path, "w1") as members, PushClient.connect(settings) as client:
+        members.await_view()
+        client.submit(push(id="seen", channel="null"), ["t"])
+        key, broker = client.access.create(None, ["operator"]).token, pid_of(local, "pulsar")
+        with FrontDoor(settings) as door:
+            async with visited(door) as visitor:
+                await visitor.sign_in(key)
+                await pages_say(visitor, is_lost=False)
+                os.kill(broker, how)
+                try:
+                    await pages_say(visitor, is_lost=True)
+                finally:
+                    await asyncio.to_thread(local.up) if how is signal.SIGKILL else os.kill(broker, signal.SIGCONT)
+                await pages_say(visitor, is_lost=False)
+
+
+async def pages_say(visitor: Visitor, *, is_lost: bool) -> None:
+    """Wait until every page says that Pulsar is lost, or none does any more."""
+    async with asyncio.timeout(60):
+        for page in PAGES:
+            while True:
+                seen = await visitor.get(page.path.replace("{id}", "seen"))
+                assert seen.status == 200
+                if ("Pulsar does not answer" in seen.text) is is_lost:
+                    break
+                await asyncio.sleep(0.2)
 
 
 def provisioned(settings: Settings) -> bool:
