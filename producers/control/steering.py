@@ -1,6 +1,6 @@
 """Bulk changes: find tasks by a filter, preview the change, and make it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
@@ -56,6 +56,11 @@ class Plan:
     @property
     def changing(self) -> list[PlannedChange]:
         return [step for step in self.steps if step.controls]
+
+    def applied(self, tasks: Iterable[TaskView]) -> list[TaskView]:
+        """Return tasks as they would be after the changes, whatever was sent of them meanwhile."""
+        steps = {step.task.id: step for step in self.changing}
+        return [replace(steps[task.id], task=task).after if task.id in steps else task for task in tasks]
 
 
 @dataclass(frozen=True, slots=True)

@@ -215,8 +215,7 @@ class TaskDesk(Acting):
 
     def _moved(self, plan: Plan) -> list[FinishChange]:
         before, was = self._before
-        after = {step.task.id: step.after for step in plan.changing}
-        return effects(before, before._replace(tasks=[after.get(task.id, task) for task in before.tasks]), was)
+        return effects(before, before._replace(tasks=plan.applied(before.tasks)), was)
 
     def _reasons(self, reasons: Mapping[str, str]) -> dict[str, str]:
         shown = {task: self._ids.shown(task) for task in reasons}

@@ -141,7 +141,7 @@ def change_many(
         plan = client.plan_many(tasks, changes)
         if dry_run:
             before = situation(client)
-            _show_plan(output, plan, before, _after_plan(before, plan), limit)
+            _show_plan(output, plan, before, before._replace(tasks=plan.applied(before.tasks)), limit)
             return
         if tasks != named:
             _ask(ctx, plan, yes=yes)
@@ -169,11 +169,6 @@ def _code(plan: Plan, result: BulkResult) -> int:
 def _left(plan: Plan, result: BulkResult) -> int:
     """Return the number of tasks that would still take the change: a lost server, or a refusal, leaves some."""
     return len(result.failed.keys() - plan.refused.keys())
-
-
-def _after_plan(before: Situation, plan: Plan) -> Situation:
-    after = {step.task.id: step.after for step in plan.changing}
-    return before._replace(tasks=[after.get(task.id, task) for task in before.tasks])
 
 
 def _show_plan(output: Output, plan: Plan, before: Situation, after: Situation, limit: int | None) -> None:
