@@ -61,7 +61,9 @@ class Situation(NamedTuple):
         It shows it while targets wait that capacity and caps would let through. Otherwise all that is asked or allowed
         is sent: the workers could send more, and nobody knows how much.
         """
-        waiting = {task.id for task in self.tasks if self._waits(task)}
+        found = [task for task in self.tasks if self._waits(task)]
+        # beside others, one at 0/s shows nothing: its provider, or its small share, holds it back
+        waiting = {task.id for task in found if task.rate} or {task.id for task in found}
         in_transit = sum(task.rate for task in self.tasks if task.state == "running" and task.id not in waiting)
         shares = shares_of(self.settings)
         shares = replace(shares, capacity=max(1.0, shares.capacity - in_transit))
@@ -118,11 +120,11 @@ class Situation(NamedTuple):
 
     def _waits(self, task: TaskView) -> bool:
         """Return whether a task has been sent for so long that heartbeats show its rate, and more waits than is in
-        transit. One at 0/s beside others shows nothing: its provider, a retry or its small share holds it back."""
+        transit."""
         error = task.last_error
         if task.state != "running" or task.targets.pending <= task.rate * BEHIND_S:
             return False
-        if not task.rate and (self.measured_rate or (error and error.retry_ms > self.now_ms)):
+        if error and not task.rate and error.retry_ms > self.now_ms:
             return False
         is_failing = error and fails_by(task, self.now_ms)
         return not is_failing and 0 < task.first_outcome_ms < self.now_ms - RATES_KNOWN_MS
