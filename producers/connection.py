@@ -116,9 +116,13 @@ class Connection:
         return without_redis(self.registry.service.now_ms, SystemClock().wall_ms)
 
     def flow_entries(self) -> Mapping[str, FlowPause]:
-        """Return the last entry of each flow; as the control topic has it if Redis is gone. Raises as `services`."""
-        read = self.registry.service.flow_entries
-        return without_redis(read, lambda: self.services().known.stored_flows())  # noqa: PLW0108  # it connects
+        """Return the last entry of each flow; as the control topic has it if Redis is gone or its view incomplete.
+        Raises as `services`."""
+        with suppress(Unreachable):
+            was_complete, entries = self.epochs.ready(), self.registry.service.flow_entries()
+            if was_complete and self.epochs.ready():
+                return entries
+        return self.services().known.stored_flows()
 
     def tier_weights(self) -> Mapping[str, float]:
         """Return the weights of the tiers. Raises NotReady while the view is empty or being rebuilt: it lacks them."""
@@ -167,8 +171,7 @@ class Connection:
     def invalid_targets(self, chosen: TargetFilter, *, repeats: bool) -> Iterator[TargetRecord]:
         """Return the feed of invalid targets, each once or as often as it was reported, without those that are
         doubted, as their flow was suspected. Raises as `services`."""
-        flows = self.registry.service.flow_entries()
-        targets = invalid_targets(self._connected().all_outcomes(chosen.since_ms), chosen, flows)
+        targets = invalid_targets(self._connected().all_outcomes(chosen.since_ms), chosen, self.flow_entries())
         return targets if repeats else latest(targets)
 
     def _definition(self, task: str) -> PushTask:

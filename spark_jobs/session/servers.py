@@ -114,7 +114,7 @@ def flow_entries(spark: "SparkSession", servers: Servers | None = None) -> Mappi
         servers = servers_of(session_values(spark, None))
         check_configured(servers.redis)
     with closing(Connection(servers)) as connection:
-        return connection.registry.service.flow_entries()
+        return connection.flow_entries()
 
 
 def _read(model: type[BaseModel], values: Mapping[str, str], group: str) -> BaseModel:

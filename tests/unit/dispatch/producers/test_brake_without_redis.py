@@ -16,6 +16,7 @@ from producers.control.steering import BulkChanges, BulkResult
 from producers.control.task_changes import Changes, TaskFilter
 from producers.submit.report import Watchers
 from producers.submit.submit import submit
+from tests.unit.dispatch.desk.desk_world import DeskWorld
 from tests.unit.dispatch.producers.fake_service import FakeService
 
 BACK = "takes effect when Redis is back"
@@ -173,3 +174,13 @@ def test_the_last_entries_of_flows_are_read_from_the_control_topic() -> None:
     for one in (FlowPause(kind=PauseKind.HAND, since_ms=10**12), entry):
         change_service(world.services(), [Setting.of("flow_paused", one, "fcm/shop")])
     assert world.services().known.stored_flows() == {"fcm/shop": entry}
+
+
+def test_entry_of_a_flow_keeps_doubts_while_the_view_is_rebuilt() -> None:
+    """An entry without them would call the doubted targets dead."""
+    world, entry = DeskWorld(), FlowPause(kind=PauseKind.SUSPECT, since_ms=10**12, reason="many dead")
+    change_service(world.connection.services(), [Setting.of("flow_paused", entry, "fcm/shop")])
+    world.service.view.command("DEL", world.service.view.keys.epoch, world.service.view.keys.globals)
+    for change in (lambda s: s.pause_flow("fcm", "shop"), lambda s: s.resume_flow("fcm", "shop")):
+        world.client.change_service(change)
+        assert world.connection.flow_entries()["fcm/shop"].doubts(entry.since_ms)
