@@ -4,6 +4,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pyarrow as pa
 from dispatcher.model.pools import TOTAL
 from dispatcher.model.tier import DEFAULT_TIER_WEIGHTS, MILLI, TIERS
 from lab.synthetic.journal import RECORD, outcome_table
-from spark_jobs.backlog.snapshot_files import SCHEMA, FileSettings, SnapshotFiles
+from spark_jobs.backlog.snapshot_files import SCHEMA, SnapshotFiles
 from spark_jobs.journal.files import OUTCOMES, journal_table
 from spark_jobs.journal.job import create_journal
 from spark_jobs.storage.data_files import FileWriter
@@ -22,7 +23,7 @@ from spark_jobs.storage.folder import Folder
 
 APPS, CHANNELS = 7, ("push", "mail")
 WEIGHTS = {str(tier): weight / MILLI for tier, weight in DEFAULT_TIER_WEIGHTS.items()}
-_ROWS_AT_ONCE = 1 << 19
+_ROWS_AT_ONCE, _SNAPSHOTS_AT_ONCE = 1 << 19, 30
 _USED = 0.9
 """The capacity as a part of the arrivals: the backlog grows."""
 
@@ -85,9 +86,9 @@ def make_tables(folder: Path, size: SyntheticBacklog, until: datetime) -> None:
         for number in range(size.tasks)
     ]
     sent: list[Sent] = []
-    with SnapshotFiles(FileSettings(folder, every_s=300.0, keep_days=0)) as files:
-        for row in _snapshots(tasks, size, first, sent):
-            files.add(row)
+    files, snapshots = SnapshotFiles(folder, keep_days=0), _snapshots(tasks, size, first, sent)
+    while rows := list(islice(snapshots, _SNAPSHOTS_AT_ONCE)):
+        files.add(*rows)
     _make_journal(folder, size, first, sent)
 
 

@@ -131,7 +131,7 @@ def collect(spark: "SparkSession", options: ReportOptions) -> Facts:
 def _times(spark: "SparkSession", snapshots: Snapshots, options: ReportOptions) -> Times:
     (last,) = _rows(snapshots.at(spark, snapshots.times[-1:]).selectExpr("size(tasks) tasks"))
     max_times = min(TIMES_AT_MOST, max(BINS, STATES_AT_MOST // max(1, last["tasks"])))
-    return choose(snapshots.times, max_times=max_times, bins=BINS, heat_bins=1, recent_s=options.recent_s)
+    return choose(snapshots.times, max_times=max_times, bins=BINS, recent_s=options.recent_s)
 
 
 def spans_of(times: Sequence[int]) -> Spans:

@@ -1,17 +1,14 @@
-"""Store the snapshots of the backlog in the Delta table `backlog`: one row per snapshot, a file every minute.
-
-Each hour the small files are merged. A process that is killed loses the snapshots since its last file.
-"""
+"""Store the snapshots of the backlog in the Delta table `backlog`: one row per snapshot, committed at once."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import Any, Self
+from datetime import UTC
+from itertools import groupby
+from typing import Any
 
 import pyarrow as pa
 
 from dispatcher.model.errors import Refused
-from spark_jobs.storage.data_files import write_rows
+from spark_jobs.storage.data_files import DataFile, write_rows
 from spark_jobs.storage.delta import Conflict, Table
 from spark_jobs.storage.folder import Folder, Place, reaching
 
@@ -110,7 +107,8 @@ SCHEMA = pa.schema(
 _TABLE = SCHEMA.append(pa.field("day", pa.date32()))
 _WRITER = "writer"
 """The topic whose position is the time of the newest snapshot: of two writers, one cannot commit."""
-_MERGED_EVERY_MS, _KEEP_S, _TARGET_BYTES = 3_600_000, 3_600.0, 1 << 26
+_MERGED_EVERY, _KEEP_S, _TARGET_BYTES = 60, 3_600.0, 1 << 24
+"""The number of commits after which small files are merged, how long replaced files are kept, and a file's size."""
 
 
 def snapshot_table(tables: Place) -> Table:
@@ -118,84 +116,61 @@ def snapshot_table(tables: Place) -> Table:
     return Table(Folder.of(tables) / FOLDER, _TABLE, "day")
 
 
-@dataclass(frozen=True)
-class FileSettings:
-    """Settings of the snapshot files."""
-
-    tables: Place
-    """The folder of all tables."""
-    every_s: float = 60.0
-    """The time span that one file covers."""
-    keep_days: int = 14
-    """Older days are removed; 0 keeps all."""
-    is_series: bool = True
-    """Whether snapshots are taken all the time, which only one process may do; a single one may come beside."""
-
-
 class SnapshotFiles:
-    """Appends snapshots. One process writes a series at a time; a second one is Refused at its first file."""
+    """Appends snapshots. One process writes a series at a time; a second one is Refused at its first snapshot."""
 
-    def __init__(self, settings: FileSettings) -> None:
-        self._settings = settings
-        self._table = snapshot_table(settings.tables)
+    def __init__(self, tables: Place, keep_days: int = 14, *, is_series: bool = True) -> None:
+        """Create the table if it is missing. Raises Refused, Unreachable.
+
+        tables: the folder of all tables. keep_days: older days are removed; 0 keeps all. is_series: whether snapshots
+        are taken all the time, which only one process may do; a single one may come beside.
+        """
+        self._keep_days, self._is_series = keep_days, is_series
+        self._table = snapshot_table(tables)
+        self.folder = self._table.folder
         self._table.create()
-        self._state = self._table.read()
-        self._rows: list[Mapping[str, Any]] = []
-        self._until_ms, self._merged_ms = 0.0, 0.0
+        self._written = self._table.read().cursor(_WRITER)
+        self._waiting: list[Mapping[str, Any]] = []
+        self._tried = "", 0
+        """The position of a commit that is not known to be stored, and the number of snapshots in it."""
+        self._commits = 0
 
-    def __enter__(self) -> Self:
-        return self
+    def add(self, *snapshots: Mapping[str, Any]) -> str:
+        """Commit snapshots, the oldest first. Returns the path of the file with the last one.
 
-    def __exit__(self, *_: object) -> None:
-        self.land()
-
-    def add(self, snapshot: Mapping[str, Any]) -> str | None:
-        """Append a snapshot. Returns the file that was written before it, if any. Raises Refused, Unreachable."""
-        at_ms = int(snapshot["at"].timestamp() * 1000)
+        Raises Refused; Unreachable: the snapshots are kept, and committed with the next ones.
+        """
+        self._waiting += snapshots
+        state = self._table.read()
+        if self._is_series:
+            self._check(state.cursor(_WRITER))
+        files = self._files()
+        position = f"{int(self._waiting[-1]['at'].timestamp() * 1000):020d}:{0:020d}:{0:06d}"
+        self._tried = position, len(self._waiting)
         try:
-            if self._rows and at_ms >= self._until_ms:
-                done = self.land()
-                self._tidy(at_ms)
-                return done
-        finally:  # kept for the next try if the store is away
-            if not self._rows:
-                self._until_ms = self._end_ms(at_ms)
-            self._rows.append(snapshot)
-        return None
-
-    def land(self) -> str | None:
-        """Write the snapshots so far to a file. Returns None if there are none."""
-        if not self._rows:
-            return None
-        first, last = self._rows[0]["at"], self._rows[-1]["at"]
-        with reaching(self._table.folder, "written"):
-            rows = write_rows(self._table.folder, _TABLE, self._rows, day=f"{first.astimezone(UTC):%Y-%m-%d}")
-        try:
-            position = f"{int(last.timestamp() * 1000):020d}:{0:020d}:{0:06d}"
-            self._state.commit(rows, {_WRITER: position} if self._settings.is_series else {})
+            state.commit(files, {_WRITER: position} if self._is_series else {})
         except Conflict as error:
-            cause = f"Another process writes snapshots of the backlog to {self._table.folder}."
-            raise Refused(cause, "Stop it first, or name another folder with --tables.") from error
-        self._rows = []
-        self._state = self._table.read()
-        return str(self._table.folder / rows[0].path)
+            raise self._refused() from error
+        self._written, self._waiting = position, []
+        self._commits += 1
+        if self._is_series and self._commits % _MERGED_EVERY == 0:
+            self._table.tidy(_TARGET_BYTES, _KEEP_S, self._keep_days)
+        return str(self.folder / files[-1].path)
 
-    def _end_ms(self, at_ms: int) -> float:
-        """Return the end of a file that starts now: midnight at the latest, so that a day's folder holds one day."""
-        midnight = _day(at_ms) + timedelta(days=1)
-        return min(at_ms + self._settings.every_s * 1000, midnight.timestamp() * 1000)
+    def _check(self, written: str) -> None:
+        """Check that no other process has written, and forget the snapshots of a commit that is stored after all."""
+        position, count = self._tried
+        if written not in (self._written, position):
+            raise self._refused()
+        if written != self._written:
+            self._written = written
+            del self._waiting[:count]
 
-    def _tidy(self, now_ms: int) -> None:
-        """Merge the small files and remove old days, once an hour."""
-        if now_ms - self._merged_ms < _MERGED_EVERY_MS:
-            return
-        self._merged_ms = now_ms
-        if self._settings.keep_days:
-            self._table.delete(f"day < '{_day(now_ms) - timedelta(days=self._settings.keep_days):%Y-%m-%d}'")
-        self._table.compact(_TARGET_BYTES)
-        self._table.vacuum(_KEEP_S)
+    def _files(self) -> list[DataFile]:
+        by_day = groupby(self._waiting, lambda row: f"{row['at'].astimezone(UTC):%Y-%m-%d}")
+        with reaching(self.folder, "written"):
+            return [file for day, rows in by_day for file in write_rows(self.folder, _TABLE, list(rows), day=day)]
 
-
-def _day(at_ms: float) -> datetime:
-    moment = datetime.fromtimestamp(at_ms / 1000, UTC)
-    return moment.replace(hour=0, minute=0, second=0, microsecond=0)
+    def _refused(self) -> Refused:
+        cause = f"Another process writes snapshots of the backlog to {self.folder}."
+        return Refused(cause, "Stop it first, or name another folder with --tables.")

@@ -58,14 +58,15 @@ class SnapshotSeries:
     _logged: str = ""
 
     def run(self, stop: threading.Event) -> None:
-        """Take snapshots until `stop` is set. Raises errors that waiting does not fix."""
-        next_s = self.clock.monotonic_s()
-        while not stop.is_set():
+        """Take a snapshot after each interval until `stop` is set. Raises errors that waiting does not fix.
+
+        The first is not taken at once, so that a process that writes already comes first, and this one is refused.
+        """
+        next_s = self.clock.monotonic_s() + self.every_s
+        while not stop.wait(max(0.0, next_s - self.clock.monotonic_s())):
             self.step()
-            now_s = self.clock.monotonic_s()
-            missed = int((now_s - next_s) / self.every_s)
+            missed = int((self.clock.monotonic_s() - next_s) / self.every_s)
             next_s += self.every_s * (1 + missed)
-            stop.wait(max(0.0, next_s - now_s))
 
     def step(self) -> None:
         """Take one snapshot, or leave a gap."""

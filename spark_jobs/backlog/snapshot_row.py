@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+import pyarrow as pa
+
 from backends.pulsar.broker_lanes import BrokerAnswer, answered_lanes
-from backends.pulsar.lane_stats import LaneStats
 from backends.redis.backlog import BacklogState, BacklogTask, ClaimedTargets
 from backends.redis.keys import BUCKET_UNIT
 from dispatcher.analysis.rates import tier_rates
@@ -14,9 +15,11 @@ from dispatcher.analysis.why import held_now
 from dispatcher.model.pools import TOTAL
 from dispatcher.model.service_settings import globals_of
 from dispatcher.model.tier import MILLI, TIERS
-from dispatcher.model.view import Globals, TaskView, WorkerBeat
+from dispatcher.model.view import Globals, TaskView
+from dispatcher.wire.outcome import OUTCOME_NAMES
 from dispatcher.wire.topics import side_of_lane, task_of_lane
 from fairlane.figures.signals import wanted_shares
+from spark_jobs.backlog.snapshot_files import BROKER, LANE, TASK, WORKER
 
 Row = dict[str, Any]
 
@@ -48,79 +51,40 @@ def snapshot_row(backlog: BacklogState, brokers: Sequence[BrokerAnswer], taken: 
         "app_weights": list(settings.app_weights.items()),
         "paused_channels": sorted(settings.paused_channels),
         "measured_every_s": taken.measured_every_s,
-        "brokers": [{"broker": b.broker, "answered": b.lanes is not None, "failure": b.failure} for b in brokers],
-        "workers": list(map(_worker, backlog.beats)),
+        "brokers": [_row(BROKER, each, answered=each.lanes is not None) for each in brokers],
+        "workers": [_row(WORKER, beat, worker=beat.id) for beat in backlog.beats],
         "tiers": _tiers(backlog, settings),
         "tasks": [_task(task, backlog.in_flight, settings) for task in backlog.tasks],
         "ended": [_task(task, backlog.in_flight, settings) for task in backlog.ended],
-        "lanes": [_lane(broker, lane) for broker, lane in answered_lanes(brokers)],
+        "lanes": [
+            _row(LANE, lane, lane=lane.topic, kind=kind_of_lane(lane.topic), broker=broker)
+            for broker, lane in answered_lanes(brokers)
+        ],
     }
+
+
+def _row(columns: pa.StructType, source: object, /, **given: Any) -> Row:
+    """Return a row of these columns: the given values, and for all others the source's attributes of their names."""
+    return {name: given[name] if name in given else getattr(source, name) for name in columns.names}
 
 
 def _task(task: BacklogTask, in_flight: ClaimedTargets, settings: Globals) -> Row:
-    view = task.view
-    targets = view.targets
+    view, targets = task.view, task.view.targets
     flying = min(in_flight.targets.get(view.id, 0), targets.pending)
-    return {
-        "task": view.id,
-        "app": view.app,
-        "tier": view.tier,
-        "channel": view.channel,
-        "state": view.state,
-        "held": held_now(view, settings),
-        "lane": view.lane,
-        "shared": view.shared,
-        "sealed": view.sealed,
-        "created_ms": view.created_ms,
-        "start_ms": view.start_ms,
-        "expires_ms": view.expires_ms,
-        "finished_ms": view.finished_ms,
-        "expected": view.expected_targets,
-        "published": targets.total,
-        "sent": targets.sent,
-        "invalid": targets.invalid,
-        "failed": targets.failed,
-        "expired": targets.expired,
-        "cancelled": targets.cancelled,
-        "queued": targets.pending - flying,
-        "in_flight": flying if in_flight.known else None,
-        "claims": task.claims,
-        "retrying": task.open,
-        "weight": view.weight,
-        "rate": view.rate,
-        "cap": view.cap,
-        "cap_burst": view.cap_burst,
-        "causes": list(task.why.items()),
-    }
-
-
-def _worker(beat: WorkerBeat) -> Row:
-    return {
-        "worker": beat.id,
-        "host": beat.host,
-        "state": beat.state,
-        "lanes": beat.lanes,
-        "in_flight": beat.in_flight,
-        "buffered": beat.buffered,
-        "rate": beat.rate,
-    }
-
-
-def _lane(broker: str, lane: LaneStats) -> Row:
-    return {
-        "lane": lane.topic,
-        "kind": kind_of_lane(lane.topic),
-        "broker": broker,
-        "partition": lane.partition,
-        "backlog": lane.backlog,
-        "unacked": lane.unacked,
-        "consumers": lane.consumers,
-        "producers": lane.producers,
-        "storage_bytes": lane.storage_bytes,
-        "rate_in": lane.rate_in,
-        "rate_out": lane.rate_out,
-        "blocked": lane.blocked,
-    }
+    return _row(
+        TASK,
+        view,
+        task=view.id,
+        held=held_now(view, settings),
+        expected=view.expected_targets,
+        published=targets.total,
+        queued=targets.pending - flying,
+        in_flight=flying if in_flight.known else None,
+        claims=task.claims,
+        retrying=task.open,
+        causes=list(task.why.items()),
+        **{name: getattr(targets, name) for name in OUTCOME_NAMES},
+    )
 
 
 def kind_of_lane(topic: str) -> str:

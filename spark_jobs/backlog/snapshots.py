@@ -1,6 +1,5 @@
 """Find the stored snapshots of the backlog, choose among them, and read them as long rows: one per task or lane."""
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,7 +25,7 @@ TIMELINE_FIELDS = ("task", *DIMENSIONS, "created_ms", "start_ms", "published")
 """The fields needed of tasks over time: few, since there are many rows."""
 STATE_FIELDS = (*TIMELINE_FIELDS, "state", "held", "weight", "cap", "in_flight", "retrying", "lane", "causes")
 _COUNTS = ("published", "sent", "invalid", "failed", "expired", "cancelled")
-_LAST_HOUR_MS, _LAST_MINUTE_MS = 3_600_000, 60_000
+_LAST_HOUR_MS = 3_600_000
 
 
 def snapshot_files(tables: Place, since_ms: int) -> list[DataFile]:
@@ -77,12 +76,6 @@ class Snapshots:
         worked, settled = "sent + invalid + failed worked", "worked + expired + cancelled settled"
         return rows.selectExpr("at_ms", *fields, worked, settled, "published - settled pending")
 
-    def lanes(self, spark: "SparkSession", at_ms: int) -> "DataFrame":
-        """Return a row for each lane, or partition of one, of a snapshot: lane, partition, backlog, consumers."""
-        return self.at(spark, [at_ms]).selectExpr(
-            "inline(arrays_zip(lanes.lane, lanes.partition, lanes.backlog, lanes.consumers))"
-        )
-
 
 def is_among(times: Sequence[int]) -> str:
     """Return the condition, in SQL, that a row is at one of these times."""
@@ -124,37 +117,25 @@ class Times(NamedTuple):
     """The snapshots that ages are computed from."""
     grid: list[int]
     """The snapshots for pictures."""
-    heat: list[int]
-    """The snapshots for the heat map: fewer of them."""
     recent_ms: int
     """The snapshot from which recent rates are counted."""
     last_ms: int
 
 
-def choose(times: Sequence[int], *, max_times: int, bins: int, heat_bins: int, recent_s: float) -> Times:
-    """Choose about `max_times` snapshots for ages, `bins` for pictures and `heat_bins` for the heat map.
+def choose(times: Sequence[int], *, max_times: int, bins: int, recent_s: float) -> Times:
+    """Choose about `max_times` snapshots for ages, and `bins` for pictures.
 
-    Ages are exact to the nearest snapshot of the last hour and of the minute before each time of the heat map, and to
-    the other snapshots if there are not too many. Recent rates cover the whole time if it is shorter than recent_s.
+    Ages are exact to the nearest snapshot of the last hour, and to the other snapshots if there are not too many.
+    Recent rates cover the whole time if it is shorter than recent_s.
     """
     times = sorted(times)
     last_ms = times[-1]
     before = [at_ms for at_ms in times if last_ms - at_ms >= recent_s * 1000]
-    grid = thinned(times, bins)
-    heat = thinned(grid, heat_bins)
-    if len(times) <= max_times:
-        chosen = list(times)
-    else:
-        near = [at_ms for at_ms in times if last_ms - at_ms <= _LAST_HOUR_MS or _just_before(heat, at_ms)]
+    chosen, grid = list(times), thinned(times, bins)
+    if len(times) > max_times:
+        near = [at_ms for at_ms in times if last_ms - at_ms <= _LAST_HOUR_MS]
         chosen = sorted({*thinned(times, max_times), *near[-max_times:], *grid})
-    return Times(
-        all=times, chosen=chosen, grid=grid, heat=heat, recent_ms=before[-1] if before else times[0], last_ms=last_ms
-    )
-
-
-def _just_before(times: Sequence[int], at_ms: int) -> bool:
-    index = bisect_left(times, at_ms)
-    return index < len(times) and times[index] - at_ms <= _LAST_MINUTE_MS
+    return Times(all=times, chosen=chosen, grid=grid, recent_ms=before[-1] if before else times[0], last_ms=last_ms)
 
 
 def thinned(times: Sequence[int], max_times: int) -> list[int]:

@@ -44,7 +44,6 @@ def report() -> None:
 )
 @click.option("--every", "every_s", type=DURATION, default="10s", help="Time between two snapshots.")
 @click.option("--once", is_flag=True, help="Take one snapshot and print it.")
-@click.option("--file-every", "file_s", type=DURATION, default="1m", help="Write a file after this time.")
 @click.option(
     "--keep-days", type=click.IntRange(0, LONGEST_DAYS), default=14, help="Days to keep snapshots; 0 keeps all."
 )

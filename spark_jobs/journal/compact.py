@@ -2,7 +2,6 @@
 
 from collections import Counter
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 
 from spark_jobs.journal.files import OUTCOMES, SCHEMAS, journal_table
 from spark_jobs.storage.folder import Folder
@@ -32,10 +31,6 @@ def compact(tables: Folder, target_bytes: int, keep_s: float, keep_days: int = 0
         state = table.read()
         if state.version < 0:
             continue
-        counts["before"] += len(state.files)
-        if name == OUTCOMES and keep_days:
-            table.delete(f"day < '{datetime.now(UTC) - timedelta(days=keep_days):%Y-%m-%d}'")
-        counts["merged"] += table.compact(target_bytes)
-        counts["after"] += len(table.read().files)
-        counts["deleted"] += table.vacuum(keep_s)
+        merged, deleted = table.tidy(target_bytes, keep_s, keep_days if name == OUTCOMES else 0)
+        counts.update(before=len(state.files), after=len(table.read().files), merged=merged, deleted=deleted)
     return Compacted(counts["before"], counts["after"], counts["merged"], counts["deleted"])

@@ -10,9 +10,10 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, WriterProperties
@@ -24,8 +25,9 @@ from dispatcher.model.errors import Refused
 from spark_jobs.storage.data_files import DataFile
 from spark_jobs.storage.folder import Folder, reaching
 
-_CONFIGURATION: Final = {"delta.checkpointInterval": "10"}
-"""A reader fetches every commit since the last checkpoint, one request each; Delta's default is 100."""
+_CONFIGURATION: Final = {"delta.checkpointInterval": "10", "delta.logRetentionDuration": "interval 1 days"}
+"""A reader fetches every commit since the last checkpoint, one request each; Delta's default is 100. It keeps the log of
+30 days, to read a table as it was: more than tables keep replaced files for."""
 _INDEXES: Final = 1_000_000
 """The number of positions in an entry of a topic: see dispatcher.ports.StoredRecord."""
 _HOUR_S: Final = 3_600
@@ -54,10 +56,7 @@ class Table:
             if self.folder.is_local:  # whose error is one of the system, with a plain text
                 Path(self.folder.url).mkdir(parents=True, exist_ok=True)
             try:
-                create_table_with_add_actions(
-                    self.folder.url, Schema.from_arrow(self.schema), [], mode="ignore", partition_by=self._partitions,
-                    configuration=_CONFIGURATION, storage_options=self.folder.delta_options(),
-                )  # fmt: skip
+                self._create("ignore")
             except DeltaError:
                 if not self._exists():  # else another job created it just now
                     raise
@@ -68,25 +67,33 @@ class Table:
             options = self.folder.delta_options()
             return TableState(self, DeltaTable(self.folder.url, storage_options=options) if self._exists() else None)
 
-    def compact(self, target_bytes: int) -> int:
-        """Merge small files. Returns the number of files merged. It may be killed, and run beside other writers."""
+    def replace(self, files: Sequence[DataFile]) -> None:
+        """Make these files the whole table, whatever rows and columns it had. Raises Refused, Unreachable."""
+        with reaching(self.folder, "written"):
+            self._create("overwrite", files)
+        self.tidy()
+
+    def tidy(self, target_bytes: int = 1 << 27, keep_s: float = _HOUR_S, keep_days: int = 0) -> tuple[int, int]:
+        """Merge small files up to a size, and delete unused ones. Returns how many were merged and deleted.
+
+        It may be killed, and run beside other writers. keep_s (whole hours, at least one): how long files that no
+        commit names any more are kept. keep_days: rows of older days are deleted first; 0 keeps all.
+        """
         with reaching(self.folder, "written"):
             delta = DeltaTable(self.folder.url, storage_options=self.folder.delta_options())
+            if keep_days:
+                delta.delete(f"day < '{datetime.now(UTC) - timedelta(days=keep_days):%Y-%m-%d}'")
             properties = WriterProperties(compression="ZSTD")
             merged = delta.optimize.compact(target_size=target_bytes, writer_properties=properties)
-            return int(merged["numFilesRemoved"])
-
-    def delete(self, predicate: str) -> None:
-        """Delete rows; their files stay until `vacuum`."""
-        with reaching(self.folder, "written"):
-            DeltaTable(self.folder.url, storage_options=self.folder.delta_options()).delete(predicate)
-
-    def vacuum(self, keep_s: float) -> int:
-        """Delete files that no commit of the last keep_s (whole hours, at least one) names. Returns their number."""
-        with reaching(self.folder, "written"):
-            delta = DeltaTable(self.folder.url, storage_options=self.folder.delta_options())
             hours = max(1, -int(-keep_s // _HOUR_S))
-            return len(delta.vacuum(hours, dry_run=False, enforce_retention_duration=False, full=True))
+            deleted = delta.vacuum(hours, dry_run=False, enforce_retention_duration=False, full=True)
+            return int(merged["numFilesRemoved"]), len(deleted)
+
+    def _create(self, mode: Literal["ignore", "overwrite"], files: Sequence[DataFile] = ()) -> None:
+        create_table_with_add_actions(
+            self.folder.url, Schema.from_arrow(self.schema), [*map(_add_action, files)], mode=mode,
+            partition_by=self._partitions, configuration=_CONFIGURATION, storage_options=self.folder.delta_options(),
+        )  # fmt: skip
 
     @property
     def _partitions(self) -> list[str]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import replace
 
 import click
 
@@ -15,7 +14,7 @@ from fairlane.cli.base.output import Output, say
 from fairlane.cli.base.settings import settings_of
 from fairlane.settings import Settings
 from fairlane.worker.process.stop_signal import stop_on_signals
-from spark_jobs.backlog.snapshot_files import FileSettings, SnapshotFiles
+from spark_jobs.backlog.snapshot_files import SnapshotFiles
 from spark_jobs.backlog.snapshot_loop import BacklogSnapshotter, SnapshotSeries
 from spark_jobs.storage.folder import Folder
 
@@ -23,23 +22,17 @@ MIN_EVERY_S = 1.0
 
 
 def snapshot(
-    ctx: click.Context,
-    output: Output,
-    every_s: float,
-    file_s: float,
-    keep_days: int,
-    tables: str | None,
-    *,
-    once: bool,
+    ctx: click.Context, output: Output, every_s: float, keep_days: int, tables: str | None, *, once: bool
 ) -> None:
     if every_s < MIN_EVERY_S:
         raise click.UsageError("--every is at least 1s.")
     settings = settings_of(ctx)
-    files = FileSettings(Folder.of(tables or settings.tables_folder, settings.storage), file_s, keep_days)
-    if once:
-        _once(settings, replace(files, is_series=False), every_s, output)
-    else:
-        _series(settings, files, every_s)
+    folder = Folder.of(tables or settings.tables_folder, settings.storage)
+    with _snapshotter(settings, every_s) as opened:
+        if once:
+            _once(opened, folder, output)
+        else:
+            _series(opened, SnapshotFiles(folder, keep_days), every_s)
 
 
 @contextmanager
@@ -50,12 +43,8 @@ def _snapshotter(settings: Settings, every_s: float) -> Iterator[BacklogSnapshot
         yield BacklogSnapshotter(BacklogReader(view), lanes, clock, every_s)
 
 
-def _once(settings: Settings, files: FileSettings, every_s: float, output: Output) -> None:
-    with _snapshotter(settings, every_s) as opened:
-        row = opened.take()
-    with SnapshotFiles(files) as written:
-        written.add(row)
-        file = written.land()
+def _once(snapshotter: BacklogSnapshotter, folder: Folder, output: Output) -> None:
+    row = snapshotter.take()
     fields = {
         "took_ms": row["took_ms"],
         "tasks": len(row["tasks"]),
@@ -63,16 +52,15 @@ def _once(settings: Settings, files: FileSettings, every_s: float, output: Outpu
         "lanes": len(row["lanes"]),
         "workers": len(row["workers"]),
         "brokers": sum(broker["answered"] for broker in row["brokers"]),
-        "file": file,
+        "file": SnapshotFiles(folder, is_series=False).add(row),
     }
     at_ms = row["at"].timestamp() * 1000
     output.emit_record({"at": row["at"].isoformat(timespec="milliseconds"), **fields}, {"at_ms": at_ms, **fields})
 
 
-def _series(settings: Settings, files: FileSettings, every_s: float) -> None:
+def _series(snapshotter: BacklogSnapshotter, files: SnapshotFiles, every_s: float) -> None:
     stop = stop_on_signals()
-    with _snapshotter(settings, every_s) as opened, SnapshotFiles(files) as written:
-        say(f"a snapshot every {every_s:g} s to {files.tables}/backlog")
-        series = SnapshotSeries(take=opened.take, files=written, clock=SystemClock(), every_s=every_s, tell=say)
-        series.run(stop)
+    say(f"a snapshot every {every_s:g} s to {files.folder}")
+    series = SnapshotSeries(take=snapshotter.take, files=files, clock=SystemClock(), every_s=every_s, tell=say)
+    series.run(stop)
     say(f"{series.taken:,} snapshots")

@@ -18,7 +18,7 @@ pytest.importorskip("deltalake")
 
 from dispatcher.model.errors import FairlaneError, Refused, Unreachable
 from spark_jobs.backlog import snapshots as backlog_snapshots
-from spark_jobs.backlog.snapshot_files import FileSettings, SnapshotFiles
+from spark_jobs.backlog.snapshot_files import SnapshotFiles
 from spark_jobs.journal.compact import compact
 from spark_jobs.journal.files import OUTCOMES, STATES
 from spark_jobs.journal.job import create_journal
@@ -187,9 +187,9 @@ def test_small_files_are_merged_and_spark_reads_them_without_a_connector(spark: 
 
 
 def test_snapshots_of_the_backlog_are_kept_there_too(spark: "SparkSession", tables: Folder) -> None:
-    with SnapshotFiles(FileSettings(tables, keep_days=0)) as files:
-        for after_s in (0, 30, 70):
-            files.add(snapshot(after_s))
+    files = SnapshotFiles(tables, keep_days=0)
+    for after_s in (0, 30, 70):
+        files.add(snapshot(after_s))
     found = backlog_snapshots.find(tables, ms(20))
     assert found.times == [ms(30), ms(70)]
     assert [row.at_ms for row in found.at(spark, [ms(70)]).select("at_ms").collect()] == [ms(70)]

@@ -52,7 +52,7 @@ TIERS: list[Mapping[str, Any]] = [
     for at_ms, backlog in zip(GRID, levels, strict=True)
 ]
 FACTS = Facts(
-    times=Times(all=GRID, chosen=GRID, grid=GRID, heat=GRID, recent_ms=ms(0), last_ms=ms(20)),
+    times=Times(all=GRID, chosen=GRID, grid=GRID, recent_ms=ms(0), last_ms=ms(20)),
     spans=Spans(ms(0), 10_000, [10 / 3_600, 10 / 3_600]),
     service=[service(0, 0, 0), service(10, 600, 200), service(20, 1_200, 400)],
     groups=[

@@ -64,12 +64,10 @@ def snapshot(seconds: float, *tasks: dict[str, Any], **fields: Any) -> dict[str,
 
 
 def write(folder: Path, *rows: dict[str, Any]) -> Path:
-    """As `fairlane backlog snapshot` does."""
-    from spark_jobs.backlog.snapshot_files import FileSettings, SnapshotFiles
+    """Write snapshots as `fairlane backlog snapshot` does, those of a day to one file."""
+    from spark_jobs.backlog.snapshot_files import SnapshotFiles
 
-    with SnapshotFiles(FileSettings(folder, every_s=65.0, keep_days=0)) as files:
-        for row in rows:
-            files.add(row)
+    SnapshotFiles(folder, keep_days=0).add(*rows)
     return folder
 
 

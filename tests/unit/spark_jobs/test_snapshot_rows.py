@@ -135,16 +135,16 @@ def series(clock: VirtualClock, answers: Iterator[Any], reported: list[str]) -> 
 def test_snapshots_keep_their_pace_and_one_that_takes_long_skips_those_it_missed() -> None:
     clock, reported = VirtualClock(), list[str]()
     run, kept = series(clock, iter([1.0, 23.0, 1.0]), reported)
-    stop = Waits(clock, 3)
+    stop = Waits(clock, 4)
     run.run(stop)
-    assert stop.waited_s == [9.0, 7.0, 9.0]
+    assert stop.waited_s == [10.0, 9.0, 7.0, 9.0]
     assert len(kept.rows) == run.taken == 3
 
 
 def test_what_could_not_be_read_is_a_gap_and_said_once() -> None:
     clock, reported = VirtualClock(), list[str]()
     run, kept = series(clock, iter([0.0, Unreachable("Redis is gone."), Unreachable("Redis is gone."), 0.0]), reported)
-    run.run(Waits(clock, 4))
+    run.run(Waits(clock, 5))
     assert len(kept.rows) == 2
     assert reported == ["no snapshot: Redis is gone.", "snapshots are complete again"]
 
