@@ -164,7 +164,7 @@ def _make_journal(folder: Path, size: SyntheticBacklog, first: datetime, sent: S
         of_rows: npt.NDArray[np.int64] = np.repeat(indexes, rows[indexes])
         for begin in range(0, len(of_rows), _ROWS_AT_ONCE):
             writer.write(_outcomes(of_rows[begin : begin + _ROWS_AT_ONCE], size, first, sent, chance))
-        added.append(writer.close())
+        added += writer.close()
     table.read().commit(added)
 
 

@@ -58,7 +58,7 @@ def make_tables(folder: Path, size: SyntheticJournal, at: datetime) -> Path:
         pq.write_table(pa.table({"target": targets}), audience / f"part-{first:010d}.parquet", compression="zstd")
         writer = FileWriter(outcomes.folder, outcomes.schema, day=f"{at:%Y-%m-%d}")
         writer.write(_outcomes(numbers, targets, odd, at))
-        added.append(writer.close())
+        added += writer.close()
     outcomes.read().commit(added)
     tasks.read().commit(write_rows(tasks.folder, tasks.schema, [_task(size, at)]))
     return audience

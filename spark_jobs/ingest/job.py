@@ -22,7 +22,7 @@ from producers.connection import Connection
 from producers.files.audience_rows import TARGET_COLUMNS, RowRules
 from spark_jobs.ingest.audience import TableSource, read_table, renamed, with_targets
 from spark_jobs.ingest.left import naming_left_tasks
-from spark_jobs.ingest.rejects import RejectsFile, begin, keep
+from spark_jobs.ingest.rejects import rejects_folder, rejects_table
 from spark_jobs.ingest.rules import DUPLICATE, REASON, SUPPRESSED, SUPPRESSED_FLAG, Rules, checked
 from spark_jobs.ingest.suppression import SUPPRESSED_TARGET, ListCount, Suppressed, SuppressOptions, suppressed_targets
 from spark_jobs.journal.tables import invalid_targets, reading
@@ -34,7 +34,9 @@ from spark_jobs.source.sealing import no_rows
 from spark_jobs.source.source import commit_write
 from spark_jobs.source.task_options import TaskOptions
 from spark_jobs.source.writing import WriteTarget, Written, write
-from spark_jobs.storage.folder import Folder, Place
+from spark_jobs.storage.data_files import DataFile, FileWriter
+from spark_jobs.storage.delta import Table
+from spark_jobs.storage.folder import Folder, Place, reaching
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -73,7 +75,7 @@ class IngestOptions:
     @property
     def rejects(self) -> Folder:
         """Return the folder of the rows that were left out, with the reason."""
-        return Folder.of(self.tables) / "rejects" / f"task={self.task.task}"
+        return rejects_folder(self.tables, self.task.task)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,21 +165,25 @@ def ingest(spark: "SparkSession", options: IngestOptions, on_progress: Callable[
 def _ingest(spark: "SparkSession", options: IngestOptions, on_progress: Callable[[Progress], None]) -> Ingested:
     from pyspark.sql import Observation
     from pyspark.sql import functions as f
+    from pyspark.sql.pandas.types import to_arrow_schema
 
     read = Observation("read")
     with reading(options.tables), suppression(spark, options, _flows(spark, options)) as suppressed:
         table = read_table(spark, options.audience, options.rules).observe(read, f.count(f.lit(1)).alias("rows"))
         prepared, rules = _prepared(table, options, suppressed.targets)
-        reports = _load(spark, prepared, rules, options, on_progress)
+        table = rejects_table(options.rejects, to_arrow_schema(_checked_schema(prepared)))
+        table.create()
+        reports = _load(spark, prepared, partial(_load_part, rules=rules, rejects=table), options, on_progress)
     by_reason = sum((Counter(report.by_reason) for report in reports), Counter[str]())
     counts = Counts.of(by_reason)
     _check_sum(counts, _rows_read(read))
-    rejects = keep(options.rejects, [report.rejects for report in reports])
-    _check_part(counts, options, rejects)
+    files = [file for report in reports for file in report.rejects]
+    table.replace(files)
+    _check_part(counts, options)
     target = WriteTarget(replace(options.task, refused=counts.refused), rules.columns, options.task.task)
     commit_write(target, [report.written for report in reports])
     tasks = {name for report in reports for name in report.written.parts}
-    return Ingested.of(by_reason, suppressed.lists, tasks, rejects)
+    return Ingested.of(by_reason, suppressed.lists, tasks, str(table.folder) if files else "")
 
 
 def _flows(spark: "SparkSession", options: IngestOptions) -> Mapping[str, FlowPause]:
@@ -247,26 +253,26 @@ class _Report:
     written: Written
     by_reason: dict[str, int]
     """The number of rows, by why they are left out; also the good ones."""
-    rejects: str
-    """The name of the file of the rows left out; empty if there are none."""
+    rejects: list[DataFile]
+    """The file of the rows left out, if there are any."""
 
 
 def _load(
     spark: "SparkSession",
     prepared: "DataFrame",
-    rules: Rules,
+    load_part: "Callable[..., Iterator[pa.RecordBatch]]",
     options: IngestOptions,
     on_progress: Callable[[Progress], None],
 ) -> list[_Report]:
     """Write all rows. Returns the reports of the attempts that count: Spark returns one result of each part."""
     rows = spark.sparkContext.accumulator(0)
-    load = partial(_load_part, rules=rules, rows=rows, folder=begin(options.rejects))
+    load = partial(load_part, rows=rows)
     with watched(spark, f"ingest {options.task.task}", lambda: rows.value, on_progress):
         return [_decode(row[0]) for row in map_batches(prepared, load, "report binary").collect()]
 
 
 def _load_part(
-    batches: "Iterable[pa.RecordBatch]", rules: Rules, rows: Any, folder: Folder
+    batches: "Iterable[pa.RecordBatch]", rules: Rules, rows: Any, rejects: Table
 ) -> "Iterator[pa.RecordBatch]":
     """Load one part of the table, in one attempt."""
     import pyarrow as pa
@@ -276,16 +282,17 @@ def _load_part(
     if first is None:
         return
     by_reason = Counter[str]()
-    with closing(Connection(rules.task.servers)) as connection, RejectsFile(folder) as rejects:
-        good = _good(checked(chain([first], incoming), rules), by_reason, rejects)
+    left_out = FileWriter(rejects.folder, rejects.schema)
+    with closing(Connection(rules.task.servers)) as connection, reaching(rejects.folder, "written"):
+        good = _good(checked(chain([first], incoming), rules), by_reason, left_out)
         written = write(connection.services(), WriteTarget(rules.task, rules.columns, rules.task.task), good)
-    report = _encode(_Report(written, by_reason, rejects.name))
+        report = _encode(_Report(written, by_reason, left_out.close()))
     yield pa.RecordBatch.from_arrays([pa.array([report], pa.binary())], ["report"])
     rows.add(by_reason.total())
 
 
 def _good(
-    batches: "Iterable[pa.RecordBatch]", by_reason: Counter[str], rejects: RejectsFile
+    batches: "Iterable[pa.RecordBatch]", by_reason: Counter[str], rejects: FileWriter
 ) -> "Iterator[pa.RecordBatch]":
     """Yield the good rows. Counts all, and stores the others."""
     import pyarrow.compute as pc
@@ -295,7 +302,7 @@ def _good(
         left_out = batch.filter(pc.is_valid(reasons))
         by_reason.update(left_out.column(REASON).to_pylist())
         by_reason[_GOOD] += reasons.null_count
-        rejects.add(left_out)
+        rejects.write(left_out)
         yield batch.filter(pc.is_null(reasons)).drop_columns([REASON])
 
 
@@ -329,11 +336,11 @@ def _check_sum(counts: Counts, read: int) -> None:
         )
 
 
-def _check_part(counts: Counts, options: IngestOptions, rejects: str) -> None:
+def _check_part(counts: Counts, options: IngestOptions) -> None:
     if counts.refused > options.max_refused * counts.rows:
         raise Refused(
             f"{counts.refused:,} of {counts.rows:,} rows are invalid, more than {options.max_refused:.1%}: nothing is "
-            f"sent of task {options.task.task}. The rows and reasons are in {rejects}.",
+            f"sent of task {options.task.task}. The rows and reasons are in {options.rejects}.",
             "Correct the table and run the job again, or allow more with --max-refused.",
         )
     if counts.rows and not counts.accepted:

@@ -105,7 +105,7 @@ class Lander:
             if builder.rows:
                 self._write(day, builder.take())
         for (table, _), writer in self._writers.items():
-            landed.files[table].append(writer.close())
+            landed.files[table] += writer.close()
         landed.files[CLOSES] += self._write_rows(CLOSES, self._closes)
         if landed.records:
             self._store()
@@ -144,8 +144,6 @@ class Lander:
         landed = self._landing.landed.get(table, "")
         if landed > self._landing.span.after:
             rows = rows.filter(pc.greater(rows["record"], landed))
-        if not rows.num_rows:
-            return
         key = table, partition.get("day", "")
         if key not in self._writers:
             place = journal_table(self._landing.tables, table)

@@ -13,7 +13,7 @@ from spark_jobs.journal.first_outcomes import TaskState
 from spark_jobs.journal.job import create_journal
 from spark_jobs.journal.landing import state_rows
 from spark_jobs.journal.tasks import CONTROL
-from spark_jobs.storage.data_files import FileWriter, file_schema, parquet_file, write_rows
+from spark_jobs.storage.data_files import DataFile, FileWriter, file_schema, parquet_file, write_rows
 from spark_jobs.storage.folder import Folder
 
 _NO_APP = "__HIVE_DEFAULT_PARTITION__"
@@ -38,7 +38,7 @@ def import_journal(old: Path, tables: Folder) -> dict[str, int]:
         raise Refused(f"{tables} has a journal already.", "Name an empty folder with --tables.")
     topics = {topic: cursor for topic, cursor in cursors.items() if topic != CONTROL}
     for name in files:
-        copied = [_copied(root, tables, name, file) for file in files[name]]
+        copied = [made for file in files[name] for made in _copied(root, tables, name, file)]
         bases[name].commit(copied, {CONTROL: cursors.get(CONTROL, "")} if name == TASKS else topics)
     states = [file for topic in topics for file in _states(root, tables, commits[-1], topic)]
     bases[STATES].commit(states, topics)
@@ -55,7 +55,7 @@ def _files(commits: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return files
 
 
-def _copied(root: Path, tables: Folder, name: str, file: dict[str, Any]) -> Any:
+def _copied(root: Path, tables: Folder, name: str, file: dict[str, Any]) -> list[DataFile]:
     table = journal_table(tables, name)
     partition = {"day": file["day"]} if name == OUTCOMES else {}
     app = None if file.get("app", "") in ("", _NO_APP) else file["app"]
@@ -70,7 +70,7 @@ def _copied(root: Path, tables: Folder, name: str, file: dict[str, Any]) -> Any:
     return writer.close()
 
 
-def _states(root: Path, tables: Folder, commit: dict[str, Any], topic: str) -> list[Any]:
+def _states(root: Path, tables: Folder, commit: dict[str, Any], topic: str) -> list[DataFile]:
     tasks: dict[str, TaskState] = {}
     for name in commit["states"].get(topic, ()):
         _format, some = msgspec.msgpack.decode((root / name).read_bytes(), type=tuple[int, dict[str, TaskState]])

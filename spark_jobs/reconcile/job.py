@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from dispatcher.model.errors import InvalidInput, NotFound
 from dispatcher.wire.outcome import OUTCOME_NAMES
+from spark_jobs.ingest.rejects import rejects_folder
+from spark_jobs.ingest.rules import DUPLICATE
 from spark_jobs.journal.tables import closes, outcomes, reading, tasks
 from spark_jobs.reconcile.differences import DIFFERENCE_TABLE, differences
 from spark_jobs.session.failures import translated
@@ -19,7 +21,7 @@ from spark_jobs.session.frames import canonical, quoted
 from spark_jobs.source.columns import REFUSED
 from spark_jobs.storage.delta import Table
 from spark_jobs.storage.folder import Folder, Place
-from spark_jobs.storage.frames import folder_frame, frame_of, write_frame
+from spark_jobs.storage.frames import frame_of, write_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -112,11 +114,10 @@ def reconcile(
         part = f"task={folder_name(scope.task).replace('%', '~')}" if scope.task else f"day={scope.day}"
         table = Table(Folder.of(scope.tables) / "reconcile" / part, DIFFERENCE_TABLE)
         table.create()
-        before = table.read()
         is_over = all(each.state and not each.closed for each in sums)
         with differences(rows, given, is_over=is_over) as frame:
             files = write_frame(frame, table)
-        before.commit(files, removed=before.files)
+        table.replace(files)
         stored = frame_of(spark, table, files).orderBy(f.col("difference"), f.col("target"))
         first = [row.asDict() for row in stored.limit(listed).collect()]
         count = sum(file.rows for file in files)
@@ -210,10 +211,10 @@ def given_audience(spark: "SparkSession", table: "DataFrame", tables: Place, tas
     with translated():
         if good.isEmpty():
             raise InvalidInput("The audience has no rows with a target.", "Check its path, and --map COLUMN=target.")
-    folder = Folder.of(tables) / "rejects" / f"task={folder_name(task)}"
-    if not folder.exists():
+    stored = Table.stored(rejects_folder(tables, task))
+    if stored is None:
         return good
-    rejects = folder_frame(spark, folder).where(f.col("reason") != "duplicate")
+    rejects = frame_of(spark, stored, stored.read().files).where(f.col("reason") != DUPLICATE)
     column = rejects.columns[0]  # it has the name that the task's option `target` gives
     target = canonical(f.col(quoted(column)), channel).alias("target")
     left_out = rejects.groupBy(target).agg(f.count(f.lit(1)).alias("left_out"))

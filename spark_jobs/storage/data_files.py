@@ -30,46 +30,52 @@ class DataFile:
 
 
 class FileWriter:
-    """Writes one new file, in an executor or on the driver."""
+    """Writes one new file, in an executor or on the driver. It is made with the first rows."""
 
     def __init__(self, table: Folder, schema: pa.Schema, prefix: str = "", **partition: str) -> None:
-        """Open the file. table: its folder. schema: of the table. prefix: of the file's name."""
+        """Prepare the file. table: its folder, which exists. schema: of the table. prefix: of the file's name."""
         self._partition, self._rows, self._table = partition, 0, table
-        folder = "".join(f"{name}={value}/" for name, value in partition.items())
-        self._path = f"{folder}{prefix}{secrets.token_hex(8)}.parquet"
+        self._folder = "".join(f"{name}={value}/" for name, value in partition.items())
+        self._path = f"{self._folder}{prefix}{secrets.token_hex(8)}.parquet"
         self._schema = file_schema(schema, partition)
-        files, root = table.opened()
-        if table.is_local:
-            files.create_dir(f"{root}/{folder}")
-        self._sink = files.open_output_stream(f"{root}/{self._path}")
-        self._writer = pq.ParquetWriter(self._sink, self._schema, compression=_COMPRESSION)
+        self._sink: pa.NativeFile | None = None
 
     def write(self, rows: pa.RecordBatch | pa.Table) -> None:
         """Write rows as a row group. Columns that the table lacks are left out."""
+        if not rows.num_rows:
+            return
+        if self._sink is None:
+            self._open()
         self._rows += rows.num_rows
         table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
-        self._writer.write_table(
-            table.select(self._schema.names).cast(self._schema), row_group_size=rows.num_rows or None
-        )
+        self._writer.write_table(table.select(self._schema.names).cast(self._schema), row_group_size=rows.num_rows)
 
-    def close(self) -> DataFile:
+    def _open(self) -> None:
+        files, root = self._table.opened()
+        if self._folder and self._table.is_local:
+            files.create_dir(f"{root}/{self._folder}", recursive=False)
+        self._sink = files.open_output_stream(f"{root}/{self._path}")
+        self._writer = pq.ParquetWriter(self._sink, self._schema, compression=_COMPRESSION)
+
+    def close(self) -> list[DataFile]:
+        """Complete the file. Returns it, or nothing if there were no rows."""
+        if self._sink is None:
+            return []
         self._writer.close()
         size = self._sink.tell()
         self._sink.close()
         if self._table.is_local:
             sync(Path(self._table.url) / self._path)
-        return DataFile(self._path, self._rows, size, self._partition)
+        return [DataFile(self._path, self._rows, size, self._partition)]
 
 
 def write_rows(
     table: Folder, schema: pa.Schema, rows: Sequence[Mapping[str, Any]], prefix: str = "", **partition: str
 ) -> list[DataFile]:
     """Write a few rows to a file. Returns no file if there are no rows."""
-    if not rows:
-        return []
     writer = FileWriter(table, schema, prefix, **partition)
     writer.write(pa.Table.from_pylist(list(rows), schema=file_schema(schema, partition)))
-    return [writer.close()]
+    return writer.close()
 
 
 def file_schema(schema: pa.Schema, partition: Mapping[str, str]) -> pa.Schema:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Schema, Transaction, WriterProperties
+from deltalake import CommitProperties, DeltaTable, QueryBuilder, Schema, Transaction, WriterProperties
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
 
@@ -26,8 +26,8 @@ from spark_jobs.storage.data_files import DataFile
 from spark_jobs.storage.folder import Folder, reaching
 
 _CONFIGURATION: Final = {"delta.checkpointInterval": "10", "delta.logRetentionDuration": "interval 1 days"}
-"""A reader fetches every commit since the last checkpoint, one request each; Delta's default is 100. It keeps the log of
-30 days, to read a table as it was: more than tables keep replaced files for."""
+"""A reader fetches every commit since the last checkpoint, one request each; Delta's default is 100. Its log would go
+back 30 days, to files that were deleted long ago."""
 _INDEXES: Final = 1_000_000
 """The number of positions in an entry of a topic: see dispatcher.ports.StoredRecord."""
 _HOUR_S: Final = 3_600
@@ -47,6 +47,15 @@ class Table:
     schema: pa.Schema
     partitioned_by: str = ""
     """The column whose values have folders of their own, if any."""
+
+    @classmethod
+    def stored(cls, folder: Folder) -> "Table | None":
+        """Return the table in a folder, with the columns that it has; None if there is none."""
+        with reaching(folder):
+            if not DeltaTable.is_deltatable(folder.url, folder.delta_options()):
+                return None
+            delta = DeltaTable(folder.url, storage_options=folder.delta_options())
+            return cls(folder, pa.schema(delta.schema().to_arrow()))
 
     def create(self) -> None:
         """Create the table if it is missing. Raises Refused, Unreachable."""
@@ -132,6 +141,20 @@ class TableState:
     @property
     def rows(self) -> int:
         return sum(file.rows for file in self.files)
+
+    def query(self, sql: str) -> pa.Table:
+        """Return the result of a query, which delta-rs runs in this process. The table is called `rows`.
+
+        Raises Refused, Unreachable.
+        """
+        assert self._delta is not None
+        with reaching(self.table.folder):
+            try:
+                found = pa.table(QueryBuilder().register("rows", self._delta).execute(sql).read_all())
+            except Exception as error:  # the one for a file that cannot be read has no type of its own
+                raise DeltaError(str(error)) from error
+        kinds = {pa.string_view(): pa.string()}  # pyarrow cannot look for texts in views
+        return found.cast(pa.schema([field.with_type(kinds.get(field.type, field.type)) for field in found.schema]))
 
     def cursor(self, topic: str) -> str:
         """Return the position of the last record of a topic whose rows are in the table; "" for none."""

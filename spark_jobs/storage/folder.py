@@ -59,18 +59,6 @@ class Folder:
         """Return the URL for Spark, whatever its default file system is."""
         return f"file://{self.url}" if self.is_local else self.url
 
-    def exists(self) -> bool:
-        """Return whether there is anything. Raises Refused, Unreachable."""
-        with reaching(self):
-            files, path = self.opened()
-            return bool(files.get_file_info(path).type != fs.FileType.NotFound)
-
-    def delete(self) -> None:
-        """Delete the folder with its contents, if it exists."""
-        files, path = self.opened()
-        if files.get_file_info(path).type == fs.FileType.Directory:
-            files.delete_dir(path)
-
     def opened(self) -> tuple[fs.FileSystem, str]:
         """Return the folder's file system and its path there. Without keys, those of the environment count."""
         if self.is_local:
@@ -152,7 +140,7 @@ def _failure(folder: Folder, verb: str, error: Exception) -> FairlaneError:
     text = _COLOR.sub("", str(error))
     if folder.is_local:
         cause = getattr(error, "strerror", None) or " ".join(text.split())
-        next_step = "Check free space and permissions (or name another folder with --tables), and run it again."
+        next_step = "Check free space and permissions, or name another folder that all machines share with --tables."
         return Refused(f"{folder} cannot be {verb}: {cause}.", next_step)
     if _BUCKET.search(text):
         return Refused(f"The bucket of {folder} does not exist.", "Create it, or name another folder with --tables.")

@@ -5,12 +5,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyarrow import fs
 
 from spark_jobs.session.frames import spark_schema
 from spark_jobs.storage.data_files import DataFile, FileWriter, parquet_file
 from spark_jobs.storage.delta import Table
-from spark_jobs.storage.folder import Folder, reaching
+from spark_jobs.storage.folder import reaching
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -58,16 +57,6 @@ def _whole(batch: pa.RecordBatch, table: Table, value: str | None) -> pa.RecordB
     return pa.RecordBatch.from_arrays(columns, schema=table.schema)
 
 
-def folder_frame(spark: "SparkSession", folder: Folder) -> "DataFrame":
-    """Return the rows of all Parquet files of a folder, which is no Delta table."""
-    with reaching(folder):
-        files, path = folder.opened()
-        names = [each.base_name for each in files.get_file_info(fs.FileSelector(path)) if each.extension == "parquet"]
-        with parquet_file(folder, names[0]) as first:
-            schema = first.schema_arrow
-    return frame_of(spark, Table(folder, schema), [DataFile(name, 0, 0) for name in names])
-
-
 def write_frame(frame: "DataFrame", table: Table) -> list[DataFile]:
     """Write the rows to new files of a table, in the executors. They belong to it once they are committed."""
     written = frame.mapInArrow(partial(_write, table=table), "path string, rows bigint, size bigint").collect()
@@ -76,11 +65,9 @@ def write_frame(frame: "DataFrame", table: Table) -> list[DataFile]:
 
 def _write(batches: Iterator[pa.RecordBatch], table: Table) -> Iterator[pa.RecordBatch]:
     """Write the rows of one part. Runs in an executor."""
-    writer = None
+    writer = FileWriter(table.folder, table.schema)
     with reaching(table.folder, "written"):
         for batch in batches:
-            writer = writer or FileWriter(table.folder, table.schema)
             writer.write(batch)
-        if writer is not None:
-            file = writer.close()
+        for file in writer.close():
             yield pa.RecordBatch.from_pylist([{"path": file.path, "rows": file.rows, "size": file.size}])

@@ -15,11 +15,11 @@ from producers.submit.validation import check_slab
 
 pytest.importorskip("pyarrow")
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from spark_jobs.ingest import text_table
 from spark_jobs.ingest.audience import TableSource, read_table, with_targets
 from spark_jobs.ingest.job import IngestOptions, transform
+from spark_jobs.ingest.rejects import rejects_table
 from spark_jobs.ingest.rules import DUPLICATE, Checker, Rules
 from spark_jobs.ingest.suppression import SUPPRESSED_TARGET, SuppressOptions, suppressed_targets
 from spark_jobs.ingest.text_table import files_at, plan_reading, read_parts
@@ -28,6 +28,7 @@ from spark_jobs.session.failures import translated
 from spark_jobs.source.columns import PACKED, Columns
 from spark_jobs.source.rows import variables_of
 from spark_jobs.source.task_options import parse_options
+from spark_jobs.storage.data_files import FileWriter
 from tests.unit.spark_jobs.corpus import CORPUS
 from tests.unit.spark_jobs.tables import TASK
 
@@ -145,8 +146,11 @@ def ingested(spark: "SparkSession", chosen: IngestOptions) -> tuple[set[str], Co
     """Return the targets that `ingest` sends to, and why it refuses the other rows, which it stores."""
     rows = transform(read_table(spark, chosen.audience, chosen.rules), chosen).toArrow()
     reasons = rows["reason"].to_pylist()
-    Path(chosen.rejects.url).mkdir(parents=True)
-    pq.write_table(rows.filter(rows["reason"].is_valid()), f"{chosen.rejects}/part.parquet")
+    table = rejects_table(chosen.rejects, rows.schema)
+    table.create()
+    writer = FileWriter(table.folder, table.schema)
+    writer.write(rows.filter(rows["reason"].is_valid()))
+    table.replace(writer.close())
     good = {row for row, reason in zip(rows["target"].to_pylist(), reasons, strict=True) if reason is None}
     return good, Counter(reason for reason in reasons if reason not in (None, DUPLICATE))
 

@@ -1,6 +1,7 @@
 """Sums and differences of small journals, by a local Spark."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,7 +29,8 @@ from tests.unit.spark_jobs.journal_world import (
 
 pytest.importorskip("pyarrow")
 import numpy as np
-from deltalake import DeltaTable
+import pyarrow as pa
+from deltalake import DeltaTable, write_deltalake
 
 from benchmarks.table_jobs import check
 from lab.synthetic import journal as synthetic_journal
@@ -55,6 +57,12 @@ def journal(tables: Path, targets: int, *records: Any, end: Any = None) -> Topic
 
 def named(first: int, targets: list[str]) -> list[Any]:
     return [ran(first=first, size=len(targets)), named_targets(sequence=first, targets=targets)]
+
+
+def left_out(tables: Path, rows: Sequence[tuple[str, str]], column: str = "target") -> None:
+    """The rejects of an ingestion. rows: target and reason."""
+    targets, reasons = zip(*rows, strict=True)
+    write_deltalake(tables / "rejects/task=t", pa.table({column: targets, "reason": reasons}))
 
 
 def people(spark: "SparkSession", *targets: str) -> "DataFrame":
@@ -104,9 +112,7 @@ def test_targets_are_compared_in_their_canonical_form(spark: "SparkSession", tmp
     topic = landed(tmp_path, recorded)
     say(topic, task_record("t", channel="apns"), sealed("t", 2), finished("t", 2, at_ms=AT_MS))
     table = people(spark, f" {token}", other.upper(), "ef" * 32)
-    spark.createDataFrame([("EF" * 32, "suppressed")], "target string, reason string").write.parquet(
-        str(tmp_path / "rejects" / "task=t")
-    )
+    left_out(tmp_path, [("EF" * 32, "suppressed")])
     given = given_audience(spark, table, tmp_path, "t")
     assert reconcile(spark, ReconcileScope(tmp_path, "t"), given).differences == []
 
@@ -161,9 +167,7 @@ def test_what_an_ingestion_left_out_is_not_of_the_audience(spark: "SparkSession"
     table = people(spark, "a", "a", "b", "b", "c")
     assert {row.target for row in given_audience(spark, table, tmp_path, "t").collect()} == {"a", "b", "c"}
     rejects = [("a", "duplicate"), ("b", "the variables are too large"), ("c", "suppressed")]
-    spark.createDataFrame(rejects, f"`{column}` string, reason string").write.parquet(
-        str(tmp_path / "rejects" / "task=t")
-    )
+    left_out(tmp_path, rejects, column)
     assert {row.target for row in given_audience(spark, table, tmp_path, "t").collect()} == {"a", "b"}
 
 
