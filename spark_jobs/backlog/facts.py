@@ -124,7 +124,7 @@ def collect(spark: "SparkSession", options: ReportOptions) -> Facts:
             ages=_rows(grouped(bands, "band", "sum(targets) targets")),
             waited=waited,
             spent=_rows(spent_in(marks, times.chosen[0], spans)),
-            journal=journal_facts(spark, options.tables, asked),
+            journal=journal_facts(options.tables, asked),
         )
 
 

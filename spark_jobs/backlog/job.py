@@ -206,7 +206,7 @@ def _last_of(done_s: Mapping[str, float | None], live: Iterable[Fields]) -> floa
 
 
 def waits_of(rows: Iterable[Fields]) -> Waits:
-    """Return the waits of rows with a bucket, done, sent, lost and retried."""
+    """Return the waits of rows with a bucket, done, lost and retried."""
     buckets: dict[int, int] = defaultdict(int)
     retried = lost = 0
     for row in rows:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from spark_jobs.backlog.facts import Facts, ReportOptions, Spans
-from spark_jobs.backlog.journal import JournalFacts, JournalQuery
+from spark_jobs.backlog.journal import JournalFacts
 from spark_jobs.backlog.snapshots import Times
 from tests.unit.spark_jobs.backlog_rows import START_MS, ms, tiers
 
@@ -80,14 +80,13 @@ FACTS = Facts(
         spent("e", "no_worker", 10_000, span=0),
     ],
     journal=JournalFacts(
-        asked=JournalQuery(first_ms=ms(0), step_ms=10_000, tiers={}, tasks=["h"]),
         rows=200,
         names=[
-            {"dimension": "tier", "name": "high", "bucket": 0, "done": 100, "sent": 90, "lost": 10, "retried": 5},
-            {"dimension": "tier", "name": "low", "bucket": 40, "done": 100, "sent": 100, "lost": 0, "retried": 0},
-            {"dimension": "app", "name": "shop", "bucket": 40, "done": 200, "sent": 190, "lost": 10, "retried": 5},
+            {"dimension": "tier", "name": "high", "bucket": 0, "done": 100, "lost": 10, "retried": 5},
+            {"dimension": "tier", "name": "low", "bucket": 40, "done": 100, "lost": 0, "retried": 0},
+            {"dimension": "app", "name": "shop", "bucket": 40, "done": 200, "lost": 10, "retried": 5},
         ],
-        tasks=[{"task": "h", "bucket": 0, "done": 100, "sent": 90, "lost": 10, "retried": 5}],
+        tasks=[{"task": "h", "bucket": 0, "done": 100, "lost": 10, "retried": 5}],
         by_time=[
             {"bin": 0, "app": "shop", "bucket": 4, "done": 10},
             {"bin": 2, "app": "shop", "bucket": 8, "done": 10},  # after the last snapshot
