@@ -3,15 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
-
-import pyarrow as pa
 
 from dispatcher.model.errors import NotFound
 from spark_jobs.backlog.snapshot_files import snapshot_table
-from spark_jobs.journal.tables import unreadable
-from spark_jobs.storage.data_files import DataFile, parquet_file
+from spark_jobs.storage.data_files import DataFile
 from spark_jobs.storage.delta import Table
 from spark_jobs.storage.folder import Place
 from spark_jobs.storage.frames import frame_of
@@ -26,39 +22,25 @@ TIMELINE_FIELDS = ("task", *DIMENSIONS, "created_ms", "start_ms", "published")
 STATE_FIELDS = (*TIMELINE_FIELDS, "state", "held", "weight", "cap", "in_flight", "retrying", "lane", "causes")
 _COUNTS = ("published", "sent", "invalid", "failed", "expired", "cancelled")
 _LAST_HOUR_MS = 3_600_000
-
-
-def snapshot_files(tables: Place, since_ms: int) -> list[DataFile]:
-    """Return the files of the days since then that hold snapshots. Raises NotFound if there are none."""
-    state, since = snapshot_table(tables).read(), datetime.fromtimestamp(since_ms / 1000, UTC)
-    files = [file for file in state.files if file.partition["day"] >= f"{since:%Y-%m-%d}"]
-    if not files:
-        folder = state.table.folder
-        raise NotFound(f"{folder} holds no snapshots since {since:%Y-%m-%d %H:%M} UTC.", HOW_TO_RECORD)
-    return files
+_TIMES = """
+SELECT CAST(at AS BIGINT) / 1000 at_ms FROM rows
+WHERE day >= '{day}' AND CAST(at AS BIGINT) / 1000 >= {since_ms}
+ORDER BY 1
+"""
 
 
 @dataclass(frozen=True)
 class Snapshots:
-    """The snapshots to use, by file.
-
-    Opening a file takes Spark longer than reading its content, and a day has 288. So Spark opens only those with
-    snapshots that are asked for.
-    """
+    """The snapshots to use."""
 
     table: Table
-    files: Sequence[tuple[DataFile, Sequence[int]]]
-    """The files, and the times (ms) of the snapshots to use in each."""
-
-    @cached_property
-    def times(self) -> list[int]:
-        """Return the times of all snapshots, in order."""
-        return sorted(at_ms for _, times in self.files for at_ms in times)
+    files: Sequence[DataFile]
+    times: Sequence[int]
+    """The times (ms) of all of them, in order."""
 
     def at(self, spark: "SparkSession", times: Sequence[int]) -> "DataFrame":
         """Return a row for each snapshot at one of these times: spark_jobs.backlog.snapshot_files.SCHEMA, and at_ms."""
-        files = [file for file, held in self.files if not set(times).isdisjoint(held)]
-        rows = frame_of(spark, self.table, files).selectExpr("*", "unix_millis(at) at_ms").where(is_among(times))
+        rows = frame_of(spark, self.table, self.files).selectExpr("*", "unix_millis(at) at_ms").where(is_among(times))
         # Files have statistics on `at`, so a range lets Spark skip rows outside it.
         return rows.where(f"at between timestamp_millis({min(times)}) and timestamp_millis({max(times)})")
 
@@ -87,23 +69,13 @@ def find(tables: Place, since_ms: int) -> Snapshots:
 
     Raises NotFound if there are none, and Malformed for a file that cannot be read.
     """
-    table = snapshot_table(tables)
-    times_of = [(file, _times_in(table, file)) for file in snapshot_files(tables, since_ms)]
-    recent = [(file, [at_ms for at_ms in times if at_ms >= since_ms]) for file, times in times_of]
-    files = [(file, times) for file, times in recent if times]
-    if not files:
-        since = datetime.fromtimestamp(since_ms / 1000, UTC)
-        raise NotFound(f"There are no snapshots of the backlog since {since:%Y-%m-%d %H:%M} UTC.", HOW_TO_RECORD)
-    return Snapshots(table, files)
-
-
-def _times_in(table: Table, file: DataFile) -> list[int]:
-    try:
-        with parquet_file(table.folder, file.path) as opened:
-            at = opened.read(columns=["at"], use_threads=False)["at"]
-    except (OSError, pa.ArrowException) as error:
-        raise unreadable(table.folder / file.path, error) from None
-    return [at_us // 1_000 for at_us in at.cast(pa.int64()).to_pylist()]
+    state, since = snapshot_table(tables).read(), datetime.fromtimestamp(since_ms / 1000, UTC)
+    files = [file for file in state.files if file.partition["day"] >= f"{since:%Y-%m-%d}"]
+    found = state.query(_TIMES.format(day=f"{since:%Y-%m-%d}", since_ms=since_ms))["at_ms"].to_pylist() if files else []
+    if not found:
+        folder = state.table.folder
+        raise NotFound(f"{folder} holds no snapshots since {since:%Y-%m-%d %H:%M} UTC.", HOW_TO_RECORD)
+    return Snapshots(state.table, files, found)
 
 
 # ----------------------------------------------------------------- which snapshots to use

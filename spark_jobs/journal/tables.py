@@ -5,20 +5,16 @@
 tables: the folder of all tables, as a path, a URL or a spark_jobs.storage.folder.Folder, which has the keys of a store.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
-from dispatcher.model.errors import Malformed
 from dispatcher.model.flow_pause import FlowPause, flow_parts
 from spark_jobs.journal.files import CLOSES, INVALID_TARGETS, OUTCOMES, SCHEMAS, TASKS, journal_table
 from spark_jobs.session.failures import JobFailed, translated
 from spark_jobs.session.servers import flow_entries
-from spark_jobs.storage.data_files import parquet_file
 from spark_jobs.storage.folder import Place
 from spark_jobs.storage.frames import frame_of
 
@@ -36,26 +32,10 @@ def reading(tables: Place) -> Iterator[None]:
     try:
         with translated():
             yield
-    except JobFailed as error:
-        raise _unreadable_file(tables) or error from error
-
-
-def _unreadable_file(tables: Place) -> Malformed | None:
-    for name in SCHEMAS:
-        state = journal_table(tables, name).read()
-        for file in state.files:
-            try:
-                with parquet_file(state.table.folder, file.path):
-                    pass
-            except (OSError, pa.ArrowException) as error:
-                return unreadable(state.table.folder / file.path, error)
-    return None
-
-
-def unreadable(path: object, error: Exception) -> Malformed:
-    """Return the error for a file that is not a Parquet file."""
-    reason = str(error).partition(". ")[0].rstrip(".")
-    return Malformed(f"{path} cannot be read: {reason}.", "Restore it, or remove it and run the job again.")
+    except JobFailed:
+        for name in SCHEMAS:
+            journal_table(tables, name).read().check_files()
+        raise
 
 
 def outcome_rows(tables: Place) -> int:
@@ -63,18 +43,15 @@ def outcome_rows(tables: Place) -> int:
     return journal_table(tables, OUTCOMES).read().rows
 
 
-def outcomes(
-    spark: "SparkSession", tables: Place, since: str = "", until: str = "", apps: Sequence[str] = ()
-) -> "DataFrame":
+def outcomes(spark: "SparkSession", tables: Place, since: str = "", until: str = "") -> "DataFrame":
     """Return a row for each target that has a final outcome: the first one.
 
-    since, until: days (UTC), both inclusive. apps: only these. The columns are those of
-    spark_jobs.journal.outcome_rows.ROWS, and day. app is null where records did not contain it.
+    since, until: days (UTC), both inclusive. The columns are those of spark_jobs.journal.outcome_rows.ROWS, and day.
+    app is null where records did not contain it.
     """
     state = journal_table(tables, OUTCOMES).read()
     files = [file for file in state.files if since <= file.partition["day"] <= (until or "9")]
-    rows = frame_of(spark, state.table, files)
-    return rows.where(rows["app"].isin(list(apps))) if apps else rows
+    return frame_of(spark, state.table, files)
 
 
 def closes(spark: "SparkSession", tables: Place) -> "DataFrame":
@@ -100,16 +77,15 @@ def tasks(spark: "SparkSession", tables: Place) -> "DataFrame":
 
 
 def invalid_targets(
-    spark: "SparkSession", tables: Place, *, repeats: bool = True, flows: Mapping[str, FlowPause] | None = None
+    spark: "SparkSession", tables: Place, *, flows: Mapping[str, FlowPause] | None = None
 ) -> "DataFrame":
     """Return the targets that a provider reported as dead, once per report; `fairlane ingest` leaves them out.
 
     Reports of a flow that is or was suspected to have a wrong environment are left out until an operator confirms them.
 
-    died_at is the provider's time of death, or that of the record where the provider says none. repeats: False: each
-    target of an app and a channel once, with its latest time of death. flows: the last entry of each flow
-    (spark_jobs.session.servers); None: ask Redis, whose address is found as for a write. Raises Unreachable if it does
-    not answer.
+    died_at is the provider's time of death, or that of the record where the provider says none. flows: the last entry
+    of each flow (spark_jobs.session.servers); None: ask Redis, whose address is found as for a write. Raises
+    Unreachable if it does not answer.
     """
     from pyspark.sql import functions as f
 
@@ -117,11 +93,7 @@ def invalid_targets(
     if flows is None:
         flows = flow_entries(spark) if state.files else {}
     rows = _without_doubted(frame_of(spark, state.table, state.files), flows)
-    rows = rows.withColumn("died_at", f.coalesce("died_at", "at"))
-    if repeats:
-        return rows
-    last = [f.max_by(name, f.col("died_at")).alias(name) for name in ("at", "reason", "task", "died_at")]
-    return rows.groupBy("target", "channel", "app").agg(*last)
+    return rows.withColumn("died_at", f.coalesce("died_at", "at"))
 
 
 def _without_doubted(rows: "DataFrame", flows: Mapping[str, FlowPause]) -> "DataFrame":

@@ -1,5 +1,6 @@
 """Read Arrow batches as targets: lists, never an object per target."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -105,32 +106,13 @@ def split_batch(
     if not names:
         yield (), batch
         return
-    import pyarrow.compute as pc
-
-    keys = _combinations([batch.column(name).cast("string") for name in names])
-    if len(pc.unique(keys)) > 1:
-        order = pc.sort_indices(keys)
-        batch, keys = batch.take(order), keys.take(order)
-    first = 0
-    for counted in pc.value_counts(keys).to_pylist():
-        some = batch.slice(first, counted["counts"])
-        yield tuple(some.column(name).cast("string")[0].as_py() for name in names), some
-        first += counted["counts"]
-
-
-def _combinations(parts: "Sequence[pa.Array[Any]]") -> "pa.Array[Any]":
-    """Return a number for each row, the same for rows that have the same values (or nulls) in all these columns."""
-    import pyarrow.compute as pc
-
-    numbers: pa.Array[Any] | None = None
-    for part in parts:
-        codes = part.dictionary_encode("encode")
-        own = codes.indices.cast("int64")
-        if numbers is not None:  # both are below the number of rows, so the product fits
-            own = pc.add(pc.multiply(numbers, len(codes.dictionary)), own)
-        numbers = own.dictionary_encode().indices.cast("int64")
-    assert numbers is not None
-    return numbers
+    rows: dict[tuple[str | None, ...], list[int]] = defaultdict(list)
+    for index, values in enumerate(
+        zip(*(batch.column(name).cast("string").to_pylist() for name in names), strict=True)
+    ):
+        rows[values].append(index)
+    for values, indexes in rows.items():
+        yield values, batch.take(indexes) if len(rows) > 1 else batch
 
 
 def variables_of(batch: "pa.RecordBatch", columns: Columns) -> list[Variables] | None:

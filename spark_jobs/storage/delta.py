@@ -21,8 +21,8 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
 
 from backends.files import sync
-from dispatcher.model.errors import Refused
-from spark_jobs.storage.data_files import DataFile
+from dispatcher.model.errors import Malformed, Refused
+from spark_jobs.storage.data_files import DataFile, parquet_file
 from spark_jobs.storage.folder import Folder, reaching
 
 _CONFIGURATION: Final = {"delta.checkpointInterval": "10", "delta.logRetentionDuration": "interval 1 days"}
@@ -145,16 +145,27 @@ class TableState:
     def query(self, sql: str) -> pa.Table:
         """Return the result of a query, which delta-rs runs in this process. The table is called `rows`.
 
-        Raises Refused, Unreachable.
+        Raises Malformed, Refused, Unreachable.
         """
         assert self._delta is not None
         with reaching(self.table.folder):
             try:
                 found = pa.table(QueryBuilder().register("rows", self._delta).execute(sql).read_all())
             except Exception as error:  # the one for a file that cannot be read has no type of its own
+                self.check_files()
                 raise DeltaError(str(error)) from error
         kinds = {pa.string_view(): pa.string()}  # pyarrow cannot look for texts in views
         return found.cast(pa.schema([field.with_type(kinds.get(field.type, field.type)) for field in found.schema]))
+
+    def check_files(self) -> None:
+        """Raise Malformed for the first file that cannot be read. Not every error of a reader names it."""
+        for file in self.files:
+            try:
+                with parquet_file(self.table.folder, file.path):
+                    pass
+            except (OSError, pa.ArrowException) as error:
+                cause = f"{self.table.folder / file.path} cannot be read: {str(error).partition('. ')[0].rstrip('.')}."
+                raise Malformed(cause, "Restore it, or remove it and run the job again.") from error
 
     def cursor(self, topic: str) -> str:
         """Return the position of the last record of a topic whose rows are in the table; "" for none."""

@@ -17,7 +17,7 @@ from spark_jobs.backlog.job import report as make_report
 from spark_jobs.backlog.job import session_settings
 from spark_jobs.backlog.page import Section, page, sections, sentences
 from spark_jobs.backlog.report import BacklogReport
-from spark_jobs.backlog.snapshots import snapshot_files
+from spark_jobs.backlog.snapshots import find
 from spark_jobs.cli.handlers.spark_session import running, tables_of
 
 _OMITTED_FIRST = (*("not sent", "retried", "p95", "wait p50", "held back by", "done at capacity", "arrive/s", "from"),)
@@ -41,7 +41,7 @@ def report(
 
 
 def _made(options: ReportOptions, master: str, now_ms: int) -> BacklogReport:
-    snapshot_files(options.tables, options.since_ms)
+    find(options.tables, options.since_ms)  # before Spark starts, which takes long
     with running(session_settings(master, options.tables)) as spark:
         return make_report(spark, options, now_ms)
 

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
-from dispatcher.model.errors import Refused
+from dispatcher.model.errors import Malformed
 from spark_jobs.backlog.journal import NOT_KNOWN, JournalFacts, JournalQuery, journal_facts, quantile_s
 from spark_jobs.journal.files import OUTCOMES, journal_table
 from spark_jobs.storage.data_files import write_rows
@@ -72,7 +72,7 @@ def test_a_journal_without_outcomes_of_these_days_has_no_facts(tmp_path: Path) -
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     bad = next((journal(tmp_path, {"shop": SHOP}) / "journal/outcomes/day=2026-03-04").glob("*.parquet"))
     bad.write_text("no table")
-    with pytest.raises(Refused, match=bad.name):
+    with pytest.raises(Malformed, match=rf"{bad.name} cannot be read: .* remove it"):
         journal_facts(tmp_path, ASKED)
 
 

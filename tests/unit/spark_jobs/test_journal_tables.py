@@ -52,7 +52,6 @@ def test_the_tables_are_read_by_their_files(spark: "SparkSession", journal: Topi
     assert found.count() == 20
     assert [row.app for row in found.select("app").distinct().collect()] == ["shop"]
     assert outcome_table(spark, tables, since="2023-11-15", until="2023-11-15").count() == 10
-    assert outcome_table(spark, tables, apps=["bank"]).count() == 0
     closed = [(row.task, row.outcome, row.reason) for row in closes(spark, tables).collect()]
     assert closed == [("t", "cancelled", "no credential")]
     assert tasks(spark, tables).count() == 0
@@ -71,7 +70,7 @@ def test_what_a_provider_said_is_dead_stands_in_a_table_of_its_own(spark: "Spark
     assert invalid_targets(spark, tmp_path, flows={}).columns == SCHEMAS[INVALID_TARGETS].names
 
 
-def test_an_invalid_target_has_a_time_of_death_and_comes_once_on_demand(spark: "SparkSession", tmp_path: Path) -> None:
+def test_an_invalid_target_has_a_time_of_death(spark: "SparkSession", tmp_path: Path) -> None:
     first = named_targets(sequence=5, targets=["tok-1", "tok-2"], died_ms=[AT_MS - 60_000, 0])
     again = named_targets(sequence=6, targets=["tok-1"], reasons=["still"], died_ms=[AT_MS - 1_000])
     landed(
@@ -85,8 +84,6 @@ def test_an_invalid_target_has_a_time_of_death_and_comes_once_on_demand(spark: "
     }
     now_s = AT_MS / 1000
     assert died == {("tok-1", None): now_s - 60, ("tok-2", None): now_s, ("tok-1", "still"): now_s - 1}
-    latest = {row.target: row.reason for row in invalid_targets(spark, tmp_path, repeats=False, flows={}).collect()}
-    assert latest == {"tok-1": "still", "tok-2": None}
 
 
 def doubted_by(**fields: Any) -> dict[str, FlowPause]:
@@ -122,9 +119,8 @@ def test_what_a_suspected_flow_reported_in_that_minute_is_left_out(
         for sequence, (target, app, at_ms) in enumerate(reported)
     ]
     landed(tmp_path, *records)
-    for repeats in (True, False):
-        rows = invalid_targets(spark, tmp_path, repeats=repeats, flows=flows).collect()
-        assert sorted(row.target for row in rows) == sorted(found)
+    rows = invalid_targets(spark, tmp_path, flows=flows).collect()
+    assert sorted(row.target for row in rows) == sorted(found)
 
 
 def test_small_files_are_put_together_while_readers_see_the_old_or_the_new(
