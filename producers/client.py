@@ -229,7 +229,7 @@ class PushClient(ServiceClient):
     def why(self, id: str) -> Why:  # noqa: A002
         """Return where the task's time went: causes in ms that add up to its age. Raises as `task`."""
         connection = self._connection
-        return explain([connection.known_tasks.task(id)], connection.registry, connection.workers)[0]
+        return explain(connection.known_tasks.with_times([id]), connection.registry, connection.workers)[0]
 
     def channel_trouble(self, channel: str, app: str = "") -> str:
         """Return why nothing is sent on a channel: it is paused, no worker has it, or no worker is running.

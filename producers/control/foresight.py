@@ -8,7 +8,7 @@ from functools import cache
 import msgspec
 
 from backends.redis.registry.registry import Registry
-from backends.redis.registry.task_rows import TASK_VIEW
+from backends.redis.registry.task_rows import TASK_VIEW, TaskTimes
 from backends.redis.workers import Workers
 from dispatcher.analysis.served import Served
 from dispatcher.analysis.situation import Outlook, Situation
@@ -72,23 +72,19 @@ def _may_end(task: TaskView) -> bool:
     return task.state in ("running", "scheduled") and not task.ended
 
 
-def explain(tasks: Sequence[TaskView], registry: Registry, workers: Workers) -> list[Why]:
+def explain(tasks: Sequence[TaskTimes], registry: Registry, workers: Workers) -> list[Why]:
     """Return where the time of each task went. What is the same for several is read once. Raises Unreachable."""
     service = registry.service
     now_ms, settings, beats, outages = service.now_ms(), service.globals(), workers.workers(), workers.outages()
     channel_pauses, flow_pauses = cache(service.channel_pauses), cache(service.flow_pauses)
     absences = cache(workers.absences)
     served, explained = Served.by(beats), list[Why]()
-    for task in tasks:
-        held_up = HeldUp(
-            registry.tasks.pauses(task.id),
-            channel_pauses(task.channel),
-            flow_pauses(task.channel, task.app),
-            outages=outages,
-        )
+    for task, counted, pauses in tasks:
+        of_channel, of_flow = channel_pauses(task.channel), flow_pauses(task.channel, task.app)
+        held_up = HeldUp(pauses, of_channel, of_flow, outages=outages)
         if served.is_known:
             held_up = held_up._replace(no_worker_runs=absences(), no_channel=absences(task.channel))
-        of_task = why(task, registry.tasks.why(task.id), held_up, settings, now_ms, served)
+        of_task = why(task, counted, held_up, settings, now_ms, served)
         explained.append(of_task._replace(unrecorded=unrecorded_by(task.id, beats)))
     return explained
 

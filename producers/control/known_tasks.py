@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from backends.redis.epochs import REBUILD_STEP, Epochs
-from backends.redis.registry.task_rows import TASK_AND_MESSAGE, TASK_VIEW
+from backends.redis.registry.task_rows import TASK_AND_MESSAGE, TASK_TIMES, TASK_VIEW, TaskTimes
 from backends.redis.registry.tasks import TaskTable
 from dispatcher.model.errors import NotFound, NotReady, Unreachable
 from dispatcher.model.tier import MILLI
@@ -39,6 +39,11 @@ class KnownTasks:
         """Return these tasks with their present messages, which are empty once they have ended. Raises as `tasks`."""
         pairs = self._tasks.named(tasks, TASK_AND_MESSAGE)
         return self._in_order(tasks, {pair[0].id: pair for pair in pairs if app in ("", pair[0].app)})
+
+    def with_times(self, tasks: Sequence[str], app: str = "") -> list[TaskTimes]:
+        """Return these tasks with what is known of their time. Raises as `tasks`."""
+        times = self._tasks.named(tasks, TASK_TIMES)
+        return self._in_order(tasks, {each.task.id: each for each in times if app in ("", each.task.app)})
 
     def _in_order(self, tasks: Sequence[str], found: Mapping[str, T]) -> list[T]:
         for task in tasks:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from pydantic import JsonValue
 
-from backends.redis.registry.task_rows import TASK_VIEW
+from backends.redis.registry.task_rows import TASK_TIMES, TaskTimes
 from backends.system_clock import SystemClock
 from dispatcher.analysis.situation import Situation
 from dispatcher.analysis.what_if import FinishChange, effects
@@ -163,15 +163,15 @@ class TaskDesk(Acting):
     @action("tasks.why")
     def why(self, id_: str) -> Why:
         """Return where a task's time went. A principal of one app sees kinds of causes, without names of others."""
-        return self._explained([self._own(id_)])[0]._replace(task=id_)
+        return self._explained(self._all_own([id_], self._connection.known_tasks.with_times))[0]._replace(task=id_)
 
     @action("tasks.why")
     def whys(self, ids: Sequence[str]) -> list[Why]:
         """Return the same of several tasks, without those that are not known."""
-        found = self._connection.registry.tasks.named(list(map(self._inside, ids)), TASK_VIEW)
-        return self._explained([task for task in found if self._is_own(task.app)])
+        found = self._connection.registry.tasks.named(list(map(self._inside, ids)), TASK_TIMES)
+        return self._explained([each for each in found if self._is_own(each.task.app)])
 
-    def _explained(self, tasks: Sequence[TaskView]) -> list[Why]:
+    def _explained(self, tasks: Sequence[TaskTimes]) -> list[Why]:
         found = explain(tasks, self._connection.registry, self._connection.workers)
         whys = [why._replace(task=self._ids.shown(why.task)) for why in found]
         return [_without_names(why) for why in whys] if self.principal.app else whys

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from backends.redis.keys import COUNT_FIELDS
+from backends.redis.registry.task_rows import TASK_TIMES
 from backends.redis.view import RedisView, open_view
 from backends.settings import RedisSettings
 from dispatcher.analysis.task_times import counted_of
@@ -142,7 +143,8 @@ class LawWorld(EngineWorld):
         return self.registry.sides.topics()
 
     def why(self, task: str) -> dict[str, int]:
-        return dict(self.registry.tasks.why(task).causes)
+        [times] = self.registry.tasks.named([task], TASK_TIMES)
+        return dict(times.counted.causes)
 
     def look(self, tasks: Sequence[str]) -> dict[str, Look]:
         """In one round trip."""

@@ -9,6 +9,7 @@ import msgspec
 
 from dispatcher.analysis.send_errors import SendError
 from dispatcher.analysis.served import Served
+from dispatcher.analysis.task_times import Counted, Switch, TimeSpan, counted_of, switches_of
 from dispatcher.model.pools import NO_CAP, Cap
 from dispatcher.model.task_control import edited_message, edits_of
 from dispatcher.model.tier import MILLI
@@ -125,6 +126,16 @@ class IdleTask(NamedTuple):
             return False
         may_be_sent = not settings.stops(task.channel, task.app) and not served.lacks(task.channel)
         return task.state in ENDED_STATES or (task.state == "running" and task.sealed and may_be_sent)
+
+
+class TaskTimes(NamedTuple):
+    """A task, and what is known of its time so far."""
+
+    task: TaskView
+    counted: Counted
+    """By cause, as the ledger counted it."""
+    pauses: list[Switch]
+    """When it was paused and resumed."""
 
 
 class TaskRow(msgspec.Struct, frozen=True):
@@ -256,6 +267,12 @@ def marked_view(row: TaskRow, now_ms: int) -> tuple[TaskView, int]:
     return task_view(row, now_ms), mark_of(map(row.values.__getitem__, MARKED_FIELDS))
 
 
+def task_times(row: TaskRow, now_ms: int) -> TaskTimes:
+    """Parse a row that was read with the fields of TASK_TIMES."""
+    counted = Counted(counted_of(row.text("why")), TimeSpan(row.number("why_from"), row.number("why_ms")))
+    return TaskTimes(task_view(row, now_ms), counted, switches_of(row.text("pauses")))
+
+
 def idle_task(row: TaskRow, now_ms: int) -> IdleTask:
     """Parse a row that was read with the fields VIEW_FIELDS."""
     last_ms = max(row.number(name) for name in ("created_ms", "start_ms", "rate_ms", "why_ms", "retry_ms"))
@@ -354,6 +371,7 @@ LIVE_TASK = RowShape(LIVE_FIELDS, lambda answer, _: live_task(answer))
 TASK_VIEW = _rows_with(VIEW_FIELDS, task_view)
 MARKED_VIEW = _rows_with(VIEW_FIELDS, marked_view)
 IDLE_TASK = _rows_with(VIEW_FIELDS, idle_task)
+TASK_TIMES = _rows_with((*VIEW_FIELDS, "why", "why_from", "pauses"), task_times)
 TASK_AND_MESSAGE = _rows_with((*VIEW_FIELDS, "record"), lambda row, now_ms: (task_view(row, now_ms), message_of(row)))
 TASK_MESSAGE = _rows_with(MESSAGE_FIELDS, lambda row, _: message_of(row))
 SUBMISSION = _rows_with(SUBMISSION_FIELDS, lambda row, _: submission_of(row))

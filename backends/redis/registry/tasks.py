@@ -10,7 +10,6 @@ import msgspec
 from backends.redis.client import translated
 from backends.redis.registry.task_rows import MARKED_FIELDS, TASK_VIEW, RowShape, mark_of
 from backends.redis.view import ViewPart
-from dispatcher.analysis.task_times import Counted, Switch, TimeSpan, counted_of, switches_of
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.view import ENDED_STATES, InFlight, TaskView
 
@@ -164,15 +163,6 @@ class TaskTable(ViewPart):
         """Return what each known task has in flight. All values are of one moment."""
         rows = self._view.call("in_flight", *tasks) if tasks else []
         return {task.decode(): InFlight(targets, claims, sent) for task, targets, claims, sent in rows}
-
-    def why(self, task: str) -> Counted:
-        """Return the time a task has spent so far by cause, as the ledger counted it."""
-        text, *span = self._view.command("HMGET", self._view.keys.task(task), "why", "why_from", "why_ms")
-        return Counted(counted_of((text or b"").decode()), TimeSpan(*(int(ms or 0) for ms in span)))
-
-    def pauses(self, task: str) -> list[Switch]:
-        """Return when the task was paused and resumed."""
-        return switches_of((self._view.command("HGET", self._view.keys.task(task), "pauses") or b"").decode())
 
     # ------------------------------------------------------------- helpers
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from backends.redis.registry.registry import Registry
-from backends.redis.registry.task_rows import LIVE_TASK, TASK_VIEW, LiveTask
+from backends.redis.registry.task_rows import LIVE_TASK, TASK_TIMES, TASK_VIEW, LiveTask
 from backends.redis.registry.tasks import ANY
 from backends.redis.skipped_records import CONTROL, SkippedRecords
 from backends.redis.view import RedisView
@@ -124,8 +124,7 @@ def read_everything(view: RedisView) -> Iterator[object]:
     for task in views:
         yield (
             counted_of(""),
-            registry.tasks.why(task.id),
-            registry.tasks.pauses(task.id),
+            registry.tasks.named([task.id], TASK_TIMES),
             registry.submissions.submission(task.id),
         )
         yield (

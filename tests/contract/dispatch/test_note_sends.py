@@ -4,8 +4,10 @@ import msgspec
 import pytest
 
 from backends.redis.registry.registry import Registry
+from backends.redis.registry.task_rows import TASK_TIMES
 from backends.redis.view import RedisView
 from dispatcher.analysis.send_errors import SendError
+from dispatcher.analysis.task_times import Counted
 from dispatcher.wire.topics import Topics
 from quotas.ledger import RedisLedger
 from tests.contract.registry_records import position, task_of, task_record
@@ -19,6 +21,11 @@ def failed(reason: str, count: int, at_ms: int = AT_MS, attempt: int = 1) -> Sen
 
 def put_back(reason: str, count: int, at_ms: int) -> SendError:
     return SendError("", 0, 0, 0, at_ms + 60, count, at_ms, reason)
+
+
+def counted(registry: Registry) -> Counted:
+    [times] = registry.tasks.named(["t1"], TASK_TIMES)
+    return times.counted
 
 
 @pytest.fixture
@@ -64,18 +71,18 @@ def test_errors_of_a_task_that_is_not_known_leave_nothing(ledger: RedisLedger, v
 
 def test_time_in_the_channel_is_counted_while_nobody_asks_for_the_task(ledger: RedisLedger, registry: Registry) -> None:
     ledger.note_sends({}, {"t1": 6_000})
-    causes, span = registry.tasks.why("t1")
+    causes, span = counted(registry)
     assert causes == {"provider": 6_000}
     assert span.to_ms - span.from_ms == 6_000
     ledger.note_sends({}, {"t1": 7_000})
-    assert registry.tasks.why("t1").causes == {"provider": 6_000}, "it was counted just now"
+    assert counted(registry).causes == {"provider": 6_000}, "it was counted just now"
 
 
 def test_time_in_which_outcomes_are_not_stored_is_a_cause_of_its_own(ledger: RedisLedger, registry: Registry) -> None:
     ledger.note_sends({}, {}, {"t1": 4_000})
-    assert registry.tasks.why("t1").causes == {"no_pulsar": 4_000}
+    assert counted(registry).causes == {"no_pulsar": 4_000}
 
 
 def test_time_is_in_the_channel_from_the_start_of_the_task_at_most(ledger: RedisLedger, registry: Registry) -> None:
     ledger.note_sends({}, {"t1": 3_600_000})
-    assert registry.tasks.why("t1").causes["provider"] == pytest.approx(60_000, abs=5_000)
+    assert counted(registry).causes["provider"] == pytest.approx(60_000, abs=5_000)

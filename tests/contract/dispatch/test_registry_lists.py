@@ -4,7 +4,7 @@ from itertools import chain
 from typing import Any
 
 from backends.redis.registry.registry import Registry
-from backends.redis.registry.task_rows import LIVE_TASK, MARKED_VIEW, TASK_VIEW
+from backends.redis.registry.task_rows import LIVE_TASK, MARKED_VIEW, TASK_TIMES, TASK_VIEW
 from backends.redis.registry.tasks import ANY, LIVE, TaskSelection
 from dispatcher.analysis.task_times import Switch
 from dispatcher.model.tier import Tier
@@ -109,8 +109,8 @@ def test_pauses_are_known_in_the_order_of_the_topic(registry: Registry) -> None:
     changes = [change("t1", "paused", value, at_ms) for value, at_ms in (("1", 10), ("0", 30), ("1", 50))]
     stored = placed(*changes, first=2)
     registry.control.apply_all([stored[2], stored[0], (position(1), task_record()), stored[1], stored[0]])
-    assert registry.tasks.pauses("t1") == [Switch(10, paused=True), Switch(30, paused=False), Switch(50, paused=True)]
-    assert registry.tasks.pauses("t2") == []
+    [times] = registry.tasks.named(["t1"], TASK_TIMES)
+    assert times.pauses == [Switch(10, paused=True), Switch(30, paused=False), Switch(50, paused=True)]
 
 
 def test_pauses_of_a_channel_are_known(registry: Registry) -> None:
@@ -129,7 +129,8 @@ def test_of_very_many_pauses_the_last_are_known(registry: Registry) -> None:
     registry.control.apply(position(1), task_record())
     changes = [change("t1", "paused", str(number % 2), number) for number in range(2, 250)]
     registry.control.apply_all(placed(*changes, first=2))
-    assert [switch.at_ms for switch in registry.tasks.pauses("t1")] == list(range(150, 250))
+    [times] = registry.tasks.named(["t1"], TASK_TIMES)
+    assert [switch.at_ms for switch in times.pauses] == list(range(150, 250))
 
 
 def test_mark_that_comes_with_a_task_is_its_mark_until_the_task_changes(registry: Registry) -> None:

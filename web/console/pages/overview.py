@@ -50,22 +50,24 @@ def read(visit: Visit) -> dict[str, Any]:
     stuck = {task.id: task for task in failing}
     ending = [task for task in ending if task.id not in stuck]
     stuck |= {task.id: task for task in (*listed.tasks, *paused) if _waits(task)}
-    endless = _held(visit, list(stuck.values())[: STUCK if ending else SHOWN])
-    last = _held(visit, ending[: SHOWN - len(endless)])
-    later = board.tasks({"state": "scheduled"}, "eta", SHOWN, None).tasks[: SHOWN - len(endless) - len(last)]
+    first = list(stuck.values())[: STUCK if ending else SHOWN]
+    ending = ending[: SHOWN - len(first)]
+    later = board.tasks({"state": "scheduled"}, "eta", SHOWN, None).tasks[: SHOWN - len(first) - len(ending)]
+    held = _held(visit, [*first, *ending, *later])
+    endless, last = ([held[task.id]["held"] for task in tasks if task.id in held] for tasks in (first, ending))
     scene = Scene(
         now_ms=now_ms,
         waiting=sum(group.pending for group in groups if group.state != "scheduled"),
         scheduled=listed.counts["state"].get("scheduled", 0),
-        last=last[0]["held"] if last else None,
-        endless=[each["held"] for each in endless],
+        last=last[0] if last else None,
+        endless=endless,
     )
     service: dict[str, Any] = {}
     if principal.may(Scope.OPERATOR) and not principal.app:
-        service = _service(visit, groups, [each["held"].task for each in last], now_ms)
+        service = _service(visit, groups, [each.task for each in last], now_ms)
         scene = scene._replace(**service["scene"], tasks_of=listed.counts["app"])
     settled = sum(group.settled for group in groups)
-    shown = [*endless, *last, *_held(visit, later)]
+    shown = list(held.values())
     return {
         "verdict": verdict(scene),
         "age": listed.age,
@@ -90,9 +92,9 @@ def _waits(task: TaskView) -> bool:
     return task.eta_s is None and (task.targets.pending > 0 or is_incomplete(task))
 
 
-def _held(visit: Visit, tasks: Sequence[TaskView]) -> list[dict[str, Any]]:
-    """Return tasks with what holds them back, and the largest causes; not those that have ended meanwhile."""
-    found, settings = list[dict[str, Any]](), settings_known(visit)
+def _held(visit: Visit, tasks: Sequence[TaskView]) -> dict[str, dict[str, Any]]:
+    """Return tasks by id with what holds them back, and the largest causes; not those that are not known any more."""
+    found, settings = dict[str, dict[str, Any]](), settings_known(visit)
     known = {why.task: why for why in visit.desks.tasks.whys([task.id for task in tasks])}
     for task in tasks:
         if (why := known.get(task.id)) is None:
@@ -103,7 +105,8 @@ def _held(visit: Visit, tasks: Sequence[TaskView]) -> list[dict[str, Any]]:
             cause = next((cause for cause in parts if cause != UNKNOWN), "")
             text = CauseShare(cause, 0).meaning
         largest = [(part.meaning, parts[part.cause]) for part in why.parts[:3]]
-        found.append({"held": Held(task, cause, text), "parts": largest, "part": parts.get(cause), "is_past": is_past})
+        held = Held(task, cause, text)
+        found[task.id] = {"held": held, "parts": largest, "part": parts.get(cause), "is_past": is_past}
     return found
 
 
