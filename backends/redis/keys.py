@@ -108,6 +108,8 @@ class Keys:
     """Hash of an app: the present second, and the requests of its keys in it."""
     session = _NameOf()
     """Who has signed in at the console, `key:ID` or `user:NAME`, by the SHA-256 of the cookie; it expires."""
+    sessions_of = _NameOf()
+    """Sorted set: digests of the sessions of `key:ID` or `user:NAME`, by time; it expires."""
     session_link = _NameOf()
     """Set while a link to sign in, by its SHA-256, is good; it expires."""
     figures = _Name()

@@ -4,6 +4,8 @@ from backends.redis.view import ViewPart
 
 IDLE_S = 8 * 3_600
 """A session ends when it was not used for this time."""
+MAX_SESSIONS = 100
+"""Sessions of one key or user; the oldest ends with the next."""
 LINK_S = 600
 """For how long a link to sign in is good."""
 
@@ -13,7 +15,13 @@ class SessionTable(ViewPart):
 
     def start(self, digest: str, subject: str) -> None:
         """Begin a session of `key:ID` or `user:NAME`."""
-        self._view.command("SET", self._view.keys.session(digest), subject, "PX", IDLE_S * 1_000)
+        command, ours = self._view.command, self._view.keys.sessions_of(subject)
+        command("SET", self._view.keys.session(digest), subject, "PX", IDLE_S * 1_000)
+        command("ZADD", ours, self._view.now_ms(), digest)
+        command("PEXPIRE", ours, IDLE_S * 1_000)
+        for oldest in command("ZRANGE", ours, 0, -MAX_SESSIONS - 1):
+            self.end(oldest.decode())
+            command("ZREM", ours, oldest)
 
     def use(self, digest: str) -> str | None:
         """Return whose session this is, which then goes on for IDLE_S; None if there is none."""

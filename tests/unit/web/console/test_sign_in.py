@@ -138,7 +138,35 @@ async def test_cookie_of_ten_kilobytes_is_refused(door: MemoryDoor) -> None:
         assert (await visitor.get("/")).status in (400, 431)
 
 
+async def test_oldest_session_of_a_key_ends_with_one_too_many(
+    door: MemoryDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("backends.redis.registry.sessions.MAX_SESSIONS", 2)
+    async with visited(door) as visitor:
+        key, other, cookies = door.key(), door.key(), list[str]()
+        for signed_in in (other, key, key, key):
+            door.world.service.clock.advance(1)
+            door.book.follow()
+            await visitor.sign_in(signed_in)
+            cookies.append(visitor.cookie)
+        for cookie, is_good in zip(cookies, (True, False, True, True), strict=True):
+            visitor.cookie = cookie
+            assert await is_in(visitor) is is_good
+
+
 # ------------------------------------------------------------------------------ links
+
+
+@pytest.mark.parametrize("kind", ["text/html", "*/*"])
+async def test_link_is_in_no_log_if_it_fails(
+    door: MemoryDoor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, kind: str
+) -> None:
+    monkeypatch.setattr(door.sessions, "spend", lambda _: 1 / 0)
+    async with visited(door, is_local=True) as visitor:
+        link = offered(door)
+        assert (await visitor.ask("POST", link, {"Accept": kind})).status == 500
+    assert "failed: POST" in caplog.text
+    assert link.rpartition("/")[2] not in caplog.text
 
 
 async def test_link_is_spent_by_its_button_and_not_by_being_read(door: MemoryDoor) -> None:
