@@ -1,7 +1,6 @@
 """Steps that every request passes: an id, a known host, a key, its place under the limits, and errors as problems."""
 
 import asyncio
-import logging
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -34,7 +33,6 @@ _AT_ONCE = 48
 """Requests of one app in threads at once. The others wait, so that one app cannot take all threads."""
 _LOOK_S = 0.05
 _ACTION = web.RequestKey("action", str)
-_log = logging.getLogger(__name__)
 R = TypeVar("R")
 
 
@@ -49,7 +47,7 @@ async def answer_with_problems(request: web.Request, handler: Handler) -> web.St
     except Exception as error:
         problem = problems.problem_of(error)
         if problem.kind is problems.INTERNAL:
-            _log.exception("request %s failed: %s %.200r", id_, request.method, request.raw_path)
+            problems.log_failure(request)
         response = problem.response(id_)
     finally:
         figures.in_flight -= 1

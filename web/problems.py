@@ -1,6 +1,7 @@
 """Errors as problems of RFC 9457: what happened, and what to do next."""
 
 import http
+import logging
 import re
 import secrets
 from collections.abc import Mapping
@@ -34,6 +35,7 @@ RETRY_S = 2
 """Seconds in Retry-After, where no better time is known."""
 HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", "Server": "fairlane"}
 """Headers of every answer."""
+_log = logging.getLogger(__name__)
 
 
 class Kind(NamedTuple):
@@ -97,6 +99,12 @@ class ProblemError(Exception):
         """Return the answer that the problem is. request: the id of the request."""
         headers, body = {**HEADERS, REQUEST_ID: request, **self.headers}, msgspec.json.encode(self.document(request))
         return web.Response(body=body, status=self.kind.status, headers=headers, content_type=CONTENT_TYPE)
+
+
+def log_failure(request: web.Request) -> None:
+    """Log the present exception with its request, but no secret that is in its path."""
+    path = "/sign-in/..." if "secret" in request.match_info else request.raw_path
+    _log.exception("request %s failed: %s %.200r", request[ID], request.method, path)
 
 
 def new_id() -> str:

@@ -118,3 +118,18 @@ def test_form_is_sent_once_by_a_double_click(chromium: Browser, service: Scene) 
     with opened(chromium, service) as tab:
         tab.go("/apps")
         assert tab.page.locator("form[action='/apps/key']").evaluate(twice) == [True, False]
+
+
+def test_plan_is_there_again_on_the_way_back(chromium: Browser, service: Scene) -> None:
+    with opened(chromium, service) as tab:
+        page = tab.page
+        tab.go(f"/tasks/{TASK}")
+        with page.expect_navigation():
+            page.locator("button[name=do][value=pause]").first.click()
+        tab.go("/tasks")
+        page.go_back()
+        page.locator("input[name=typed]").fill(number(page))
+        with page.expect_navigation():
+            page.locator("main form:has([name=confirm]) button").first.click()
+        service.door.world.service.fold()
+        assert is_paused(service)

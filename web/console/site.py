@@ -1,7 +1,6 @@
 """The console's addresses: pages, their forms, signing in and out, and files."""
 
 import asyncio
-import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -49,7 +48,6 @@ _HERE = re.compile(r"/(?![/\\])[!-~]*")
 """Addresses of this site. Browsers leave out tabs, and take a backslash for a slash."""
 T = TypeVar("T")
 _PRINCIPAL = web.RequestKey("principal", Principal)
-_log = logging.getLogger(__name__)
 Handle = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -101,7 +99,7 @@ class Console:
         except Exception as error:
             problem = problems.problem_of(error)
             if problem.kind is problems.INTERNAL:
-                _log.exception("request %s failed: %s %.200r", request[problems.ID], request.method, request.raw_path)
+                problems.log_failure(request)
             next_step = problem.document(request[problems.ID])["next_step"]
             shown = Shown({"sent": request.method == "POST"}, trouble=FairlaneError(problem.detail, next_step))
             try:
@@ -287,7 +285,9 @@ class Console:
         }
         if page is not None and shown.context is None:
             name = "unknown"
-        response = web.Response(text=render(name, context), content_type="text/html", status=status, headers=HEADERS)
+        kept = {"Cache-Control": "private, no-cache"} if name in ("plan", "again") else {}  # the way back leads there
+        headers = {**HEADERS, **kept}
+        response = web.Response(text=render(name, context), content_type="text/html", status=status, headers=headers)
         response.enable_compression()
         return response
 
