@@ -75,7 +75,8 @@ def apps(
 ) -> list[AppUsage]:
     """Return the apps that a live task or a setting names, sorted by name; with `*` if it has limits."""
     capped, caps = {pool.app for pool in _capped(settings) if pool.app}, _channel_caps(settings)
-    names, live = capped | settings.app_weights.keys() | settings.limits.keys(), _by("app", groups)
+    paused = {flow_parts(flow)[1] for flow in settings.flow_pauses}
+    names, live = capped | paused | settings.app_weights.keys() | settings.limits.keys(), _by("app", groups)
     return [app_usage(name, settings, live.get(name, []), caps.get(name, {})) for name in sorted(names | live.keys())]
 
 

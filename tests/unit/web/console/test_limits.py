@@ -29,6 +29,15 @@ async def test_cap_that_binds_is_named_and_marked(busy: DeskWorld) -> None:
     assert "holds back" not in (seen.text.partition("Channels CSV")[2]).partition("Apps CSV")[0]
 
 
+async def test_paused_app_is_marked_also_without_tasks(busy: DeskWorld) -> None:
+    busy.client.change_service(lambda service: service.pause_flow("log", "shop"))
+    busy.client.change_service(lambda service: service.pause_flow("log", "idle"))
+    async with browsing(busy) as browser:
+        apps = (await browser.get("/limits")).text.partition("Apps CSV")[2]
+    for app in ("shop", "idle"):
+        assert f"{app} paused on log 1" in apps
+
+
 async def test_cap_of_an_app_on_a_channel_is_named_as_elsewhere(busy: DeskWorld) -> None:
     busy.client.cap_app("shop", 10, channel="log")
     async with browsing(busy) as browser:
