@@ -117,6 +117,8 @@ class TaskView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Targets that are sent before the task waits for a go; 0: it waits for none."""
     waits_for_go: bool = False
     """Whether only these are sent, until it is resumed."""
+    last_outcome_ms: int = 0
+    """When a target of it last got an outcome; 0 also for an ended task."""
 
     @property
     def ended(self) -> bool:

@@ -254,6 +254,7 @@ def task_view(row: TaskRow, now_ms: int) -> TaskView:
         last_error=_last_error(row),
         first=row.number("first"),
         waits_for_go=state == "paused" and row.number("first") > 0 and not row.text("paused_pos"),
+        last_outcome_ms=row.number("rate_ms"),
     )
 
 
