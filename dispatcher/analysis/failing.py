@@ -24,6 +24,8 @@ def fails_by(task: TaskView, now_ms: int) -> str:
         return ""
     if now_ms - max(error.last_ms, error.retry_ms) > _RECENT_MS or error.last_reason == CAP_TEXT:
         return ""
+    if task.last_outcome_ms > error.last_ms:  # the provider has answered since
+        return ""
     is_first = error.attempt == 1 and error.at_ms >= error.unsent_ms
     if is_first and error.count < task.targets.sent:
         return ""
@@ -42,4 +44,11 @@ def trouble(task: TaskView, eta_s: float | None, now_ms: int) -> str:
         return ""
     if task.waits_for_go or (task.hold_until_sealed and not task.sealed):
         return ""
-    return FAILING if fails_by(task, now_ms) else STUCK if eta_s is None else ""
+    if fails_by(task, now_ms):
+        return FAILING
+    return STUCK if eta_s is None and not waits_for_retry(task, now_ms) else ""
+
+
+def waits_for_retry(task: TaskView, now_ms: int) -> bool:
+    """Return whether nothing of a task is sent before its next try."""
+    return not task.rate and task.last_error is not None and task.last_error.retry_ms > now_ms

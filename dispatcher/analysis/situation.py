@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Self
 
-from dispatcher.analysis.failing import fails_by
+from dispatcher.analysis.failing import fails_by, waits_for_retry
 from dispatcher.analysis.forecast import MAX_STEPS, Steps, forecast, present_rates
 from dispatcher.analysis.rates import (
     BEHIND_S,
@@ -86,8 +86,9 @@ class Situation(NamedTuple):
     def outlook(self) -> Outlook:
         """Return the seconds until each task is done, if that can be predicted from the current rate, and the rates.
 
-        A task that nothing is known to limit is taken to have all that is sent now. There is no prediction for a task
-        whose audience is still being submitted, unless its expected size is known and not yet reached.
+        A task that nothing is known to limit has the end of its own rate, or of all that is sent if it has just begun.
+        There is no prediction for a task whose audience is still being submitted, unless its expected size is known and
+        not yet reached.
         """
         if not self.workers_rate:
             return Outlook()
@@ -98,9 +99,10 @@ class Situation(NamedTuple):
             if seconds is None or not (task.sealed or task.expected_targets > task.targets.total):
                 continue
             if seconds == 0.0 < task.targets.pending:
-                if task.state != "running" or not self.measured_rate:
+                rate = task.rate or self.measured_rate
+                if task.state != "running" or not rate or waits_for_retry(task, self.now_ms):
                     continue
-                seconds = task.targets.pending / self.measured_rate
+                seconds = task.targets.pending / rate
             etas[task.id] = seconds
         return Outlook(etas, steps)
 
@@ -121,13 +123,10 @@ class Situation(NamedTuple):
     def _waits(self, task: TaskView) -> bool:
         """Return whether a task has been sent for so long that heartbeats show its rate, and more waits than is in
         transit."""
-        error = task.last_error
         if task.state != "running" or task.targets.pending <= task.rate * BEHIND_S:
             return False
-        if error and not task.rate and error.retry_ms > self.now_ms:
-            return False
-        is_failing = error and fails_by(task, self.now_ms)
-        return not is_failing and 0 < task.first_outcome_ms < self.now_ms - RATES_KNOWN_MS
+        is_tried = fails_by(task, self.now_ms) or waits_for_retry(task, self.now_ms)
+        return not is_tried and 0 < task.first_outcome_ms < self.now_ms - RATES_KNOWN_MS
 
 
 def job_of_view(task: TaskView, now_ms: int, *, with_unpublished: bool = False) -> ForecastTask:

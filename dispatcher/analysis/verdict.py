@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from dispatcher.analysis.failing import FAILING
 from dispatcher.analysis.served import WaitingTasks
+from dispatcher.analysis.task_times import RETRY_WAIT
 from dispatcher.analysis.why import AUDIENCE, CHANNEL_PAUSED, FLOW_PAUSED, HELD, NO_CHANNEL, NO_WORKER_RUNS, PAUSED
 from dispatcher.model.flow_pause import PauseKind, flow_parts
 from dispatcher.model.pools import Pool
@@ -20,6 +21,7 @@ _HEADLINES = {
     "caps": "Caps hold back what waits",
     "workers": "More workers would send more",
 }
+_TRIED_AGAIN = "What waits is to be tried again"
 _SAID_OF_ALL = (CHANNEL_PAUSED, FLOW_PAUSED, NO_CHANNEL, NO_WORKER_RUNS)
 
 
@@ -94,8 +96,9 @@ def verdict(scene: Scene) -> Verdict:
         headline = "Nothing waits"
     if scene.waiting and scene.settings and not scene.serving:
         headline = "Nothing is sent"
-    elif scene.limited_by == "workers" and any(held.cause == FAILING for held in scene.endless):
-        headline = "A channel fails"  # more workers would try, too
+    elif scene.limited_by == "workers":  # more workers would try, too
+        causes = {held.cause for held in scene.endless}
+        headline = "A channel fails" if FAILING in causes else _TRIED_AGAIN if RETRY_WAIT in causes else headline
     if concerns:
         headline += f": {counted(len(concerns), 'thing')} to look at"
     return Verdict(concerns[0].level if concerns else "ok", headline, *_sentence(scene), concerns)

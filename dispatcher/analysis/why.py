@@ -183,9 +183,9 @@ def _sent_now(task: TaskView, counted: Counted, now_ms: int) -> str:
     error = task.last_error
     if task.ended or not task.targets.pending:
         return ""
-    if error is not None and error.retry_ms > now_ms and counted.span.to_ms <= error.last_ms:
-        return RETRY_WAIT
     is_recent = now_ms - counted.span.to_ms <= COVERED_MS
+    if error is not None and error.retry_ms > now_ms and (counted.span.to_ms <= error.last_ms or not is_recent):
+        return RETRY_WAIT
     return counted.last if is_recent and counted.last in (PROVIDER, NO_PULSAR) else ""
 
 

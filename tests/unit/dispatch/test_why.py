@@ -188,10 +188,11 @@ def test_until_its_next_attempt_is_due_a_task_waits_for_that() -> None:
         (Counted({"sending": 7_000}, span(0, 7)), 60, "retry_wait"),
         (Counted({"sending": 7_000}, span(0, 7)), 90, ""),
         (Counted({"sending": 52_000}, span(0, 59)), 60, ""),
+        (Counted({"sending": 52_000}, span(0, 50)), 60, "retry_wait"),
         (Counted({"sending": 7_000, "provider": 50_000}, span(0, 89)), 90, "provider"),
         (Counted({"sending": 7_000, "provider": 50_000}, span(0, 80)), 90, ""),
     ],
-    ids=["not due yet", "due", "others of it are sent", "in the provider", "it was"],
+    ids=["not due yet", "due", "others of it are sent", "no others any more", "in the provider", "it was"],
 )
 def test_what_a_task_that_is_being_sent_waits_for(counted: Counted, now_s: float, now: str) -> None:
     found = why(task(last_error=failed(8, 80)), counted, HeldUp(), SETTINGS, CREATED + round(now_s * 1000))

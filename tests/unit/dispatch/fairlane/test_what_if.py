@@ -136,7 +136,7 @@ def test_while_the_workers_are_the_limit_what_is_resumed_shares_their_rate() -> 
 
 
 def test_end_of_a_task_that_just_began_is_that_at_the_present_rate() -> None:
-    new = sent("new", 1_000, app="news", first_outcome_ms=NOW_MS - 1_000)
+    new = sent("new", 1_000, app="news", first_outcome_ms=NOW_MS - 1_000, rate=0.0)
     later = sent("later", app="news", state="scheduled", start_ms=NOW_MS + 5_000)
     assert at_rate(50.0, new, later).outlook().etas == {"new": pytest.approx(20.0)}
 
