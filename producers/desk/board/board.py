@@ -21,6 +21,7 @@ from backends.redis.registry.task_rows import MARKED_VIEW
 from backends.redis.view import RedisView, open_view
 from backends.redis.workers import Workers
 from backends.settings import RedisSettings
+from dispatcher.analysis.failing import fails_by
 from dispatcher.analysis.forecast import Steps
 from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError, NotReady, Unreachable
@@ -171,8 +172,21 @@ class Board:
         return [(at_s + made_s - now_s, rates) for at_s, rates in steps]
 
     def foreseen(self, task: TaskView) -> TaskView:
-        """Return a task with the seconds until it is done, if an end can be predicted."""
-        return task if task.ended else replace(task, eta_s=self._etas.get(task.id))
+        """Return a task with the seconds until it is done, if an end can be predicted.
+
+        It may be newer than the forecast, as no record says whether it is sent: then it has the end of its own rate, or
+        none, and is read for the next forecast.
+        """
+        known, eta_s = self._tasks.get(task.id), self._etas.get(task.id)
+        if task.ended:
+            return task
+        if known is not None and bool(known.rate) != bool(task.rate):
+            self._asked.append(task.id)
+        if fails_by(task, self._clock.wall_ms()):
+            eta_s = None
+        elif eta_s is None and task.rate and task.sealed:
+            eta_s = task.targets.pending / task.rate
+        return replace(task, eta_s=eta_s)
 
     def age(self, app: str = "") -> Age:
         """Return how far the board can be relied on. app: count its tasks only. Raises NotReady if nothing was read."""

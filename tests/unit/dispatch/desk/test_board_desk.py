@@ -1,7 +1,9 @@
 """Lists and events at the desk: clipped to the principal's app, in its ids."""
 
 import pytest
+from msgspec.structs import replace
 
+from dispatcher.analysis.send_errors import SendError
 from dispatcher.model.errors import FairlaneError, InvalidInput, NotFound, Unreachable
 from producers.desk.board.lists import Selection
 from producers.desk.scoped_ids import ScopedIds
@@ -40,6 +42,16 @@ def test_task_that_the_board_has_is_followed_and_shown_while_redis_is_gone(tenan
     for id_ in ("~theirs", "~news--own", "nowhere"):
         with pytest.raises(Unreachable):
             tenants.desks().tasks.task_and_message(id_)
+
+
+def test_task_that_is_newer_than_the_forecast_has_the_end_of_its_own_rate_or_none(tenants: DeskWorld) -> None:
+    now_ms = tenants.service.clock.wall_ms()
+    [task] = [each for each in tenants.board.live() if each.id == "plain"]
+    failing = replace(task, last_error=SendError("", 0, 0, 0, now_ms + 9_000, 2, now_ms, "Failed to connect"))
+    sent = replace(failing, rate=0.5)
+    assert [tenants.board.foreseen(each).eta_s for each in (task, failing, sent)] == [None, None, 4.0]
+    tenants.board.foresee(9.0)
+    assert [tenants.board.foreseen(each).eta_s for each in (task, failing, sent)] == [9.0, None, 9.0]
 
 
 def test_filter_of_a_key_is_clipped_to_its_app(tenants: DeskWorld) -> None:
