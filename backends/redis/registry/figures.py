@@ -18,7 +18,7 @@ class FigureRow(msgspec.Struct, frozen=True, array_like=True):
     at_ms: int
     """Redis' time."""
     rates: tuple[float, ...]
-    """Targets/s that were sent, by tier."""
+    """Targets/s that were sent in these 10 s, by tier."""
     backlog: tuple[int, ...]
     """Targets that could have been sent then, by tier."""
 

@@ -2,10 +2,12 @@
 
 import pytest
 
-from backends.redis.registry.figures import EVERY_MS, MAX_ROWS, FigureTable
+from backends.redis.registry.figures import EVERY_MS, MAX_ROWS, FigureRow, FigureTable
 from dispatcher.access.principal import Scope
 from dispatcher.model.errors import Forbidden, Unreachable
-from producers.desk.history import HistoryWriter
+from dispatcher.model.view import TierStats, WorkerBeat
+from producers.desk.history import HistoryWriter, SentMeter, arrivals
+from tests.records import beat
 from tests.unit.dispatch.desk.desk_world import DeskWorld
 
 DAY_S = 86_400
@@ -93,6 +95,45 @@ def test_rows_that_cannot_be_read_are_left_out(world: DeskWorld) -> None:
     view = world.service.view
     view.command("HSET", view.keys.figures, view.now_ms() // EVERY_MS % MAX_ROWS, b"\xc1")
     assert len(table(world).rows(60)) == 1
+
+
+def counted(worker: str, sent: int, seen_ms: int, state: str = "serving") -> WorkerBeat:
+    return beat(worker, state, seen_ms=seen_ms, tiers={"high": TierStats(sent=sent, rate=7.0)})
+
+
+def test_burst_between_two_rows_is_in_the_rate_of_the_second() -> None:
+    meter = SentMeter()
+    assert meter.rates([counted("a", 500, 0)], 0)["high"] == 7.0
+    assert meter.rates([counted("a", 2_500, 10_000)], 10_000)["high"] == 200.0
+    assert meter.rates([counted("a", 2_500, 20_000)], 20_000)["high"] == 0.0
+
+
+def test_rate_counts_workers_that_begin_and_stop_in_between() -> None:
+    meter = SentMeter()
+    meter.rates([counted("a", 100, 0)], 0)
+    found = meter.rates([counted("a", 600, 5_000, "stopped"), counted("b", 500, 9_500)], 10_000)
+    assert found == {"high": 100.0, "medium": 0.0, "low": 0.0}
+
+
+def test_rate_does_not_depend_on_when_beats_are_read() -> None:
+    meter = SentMeter()
+    meter.rates([counted("a", 0, 900)], 1_000)
+    assert meter.rates([counted("a", 900, 9_900)], 10_950)["high"] == 100.0
+
+
+def test_rate_after_a_long_time_without_a_look_is_the_present_one() -> None:
+    meter = SentMeter()
+    meter.rates([counted("a", 0, 0)], 0)
+    assert meter.rates([counted("a", 1_000_000, 3_600_000)], 3_600_000)["high"] == 7.0
+
+
+def test_what_comes_in_is_a_mean_of_minutes_however_it_is_announced() -> None:
+    """A submission of 100 targets/s announces 3,000 every 30 s, and 40/s of them are sent."""
+    backlog = [(60 * 10 * step - 40 * 10 * (step % 3), 0, 0) for step in range(19)]
+    rows = [FigureRow(10_000 * step, (40.0, 0.0, 0.0), backlog[step]) for step in range(19)]
+    assert arrivals(rows) == pytest.approx([100.0, 100.0, 100.0])
+    assert arrivals(rows[:1]) == []
+    assert arrivals([FigureRow(0, (0.0,), (500,)), FigureRow(10_000, (0.0,), (0,))]) == [0.0], "it was cancelled"
 
 
 def test_history_is_for_operators(world: DeskWorld) -> None:
