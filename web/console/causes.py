@@ -58,4 +58,6 @@ def settings_known(visit: Visit) -> Globals | None:
 
 def failing_tasks(board: BoardDesk) -> Sequence[TaskView]:
     """Return tasks whose tries fail."""
-    return board.tasks({"trouble": FAILING}, "-eta", _LOOKED_AT, None).tasks
+    now_ms = round(time.time() * 1000)
+    listed = board.tasks({"trouble": FAILING}, "-eta", _LOOKED_AT, None).tasks
+    return [task for task in listed if fails_by(task, now_ms)]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
-from math import inf, isfinite
+from math import inf
 from statistics import fmean
 
 from markupsafe import Markup
@@ -17,6 +17,7 @@ SPAN_MS = 1_800_000
 """The chart shows this time back and ahead."""
 _MEAN_MS = 30_000
 """Rows of such a time are drawn as one, their mean: an update of the page is a few kB."""
+_ROW_MS = 10_000
 _GAP_MS = 2.5 * _MEAN_MS
 """Between rows further apart nothing is known."""
 _FLAGS, _FLAG_PX = 6, 15
@@ -65,19 +66,22 @@ def _means(rows: Sequence[Row]) -> Iterator[Row]:
 
 
 def _runs(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
-    """Yield rows without a gap between them."""
+    """Yield rows without a gap between them; one that is alone for as long as it counts."""
     begin = 0
     for index, (before, after) in enumerate(pairwise(rows), 1):
         if after[0] - before[0] > _GAP_MS:
-            yield rows[begin:index]
+            yield _wide(rows[begin:index])
             begin = index
-    yield rows[begin:]
+    yield _wide(rows[begin:])
+
+
+def _wide(rows: Sequence[Row]) -> Sequence[Row]:
+    is_alone = rows and rows[-1][0] - rows[0][0] < _ROW_MS
+    return [(rows[0][0] - _ROW_MS, rows[0][1]), *rows] if is_alone else rows
 
 
 def _ahead(steps: Steps, now_ms: int) -> Iterator[Row]:
-    """Yield the corners of a forecast's steps within the chart; none if something is sent at no limited rate."""
-    if any(not isfinite(rate) for _, by_tier in steps for rate in by_tier.values()):
-        return
+    """Yield the corners of a forecast's steps within the chart."""
     for (from_s, by_tier), (to_s, _) in pairwise([*steps, (inf, {})]):
         rates = [by_tier.get(str(tier), 0.0) for tier in TIERS]
         if from_s * 1000 < SPAN_MS and to_s > 0:

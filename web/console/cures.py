@@ -1,4 +1,4 @@
-"""What would help a task: what ends its present cause comes first."""
+"""Changes that would help a task, the one that ends its present cause first."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress

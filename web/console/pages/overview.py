@@ -4,7 +4,6 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from itertools import pairwise
 from math import inf
 from typing import Any, NamedTuple
 
@@ -20,6 +19,7 @@ from fairlane.figures.signals import ServiceState, SignalMeter, Signals
 from fairlane.figures.usage import channels
 from producers.desk.board.groups import TaskGroup, merged
 from producers.desk.board.lists import Sort
+from producers.desk.history import arrivals
 from web.console.causes import cause_now, failing_tasks, settings_known
 from web.console.chart import SPAN_MS, chart, spark
 from web.console.page import Page, Visit
@@ -47,13 +47,14 @@ def read(visit: Visit) -> dict[str, Any]:
     paused = board.tasks({"state": "paused"}, str(_LAST_FIRST), SHOWN, None).tasks
     failing = failing_tasks(board)
     ending = board.tasks({"state": "running"}, str(_LAST_FIRST), SHOWN, _LAST_FIRST.cursor((inf, ""))).tasks
-    stuck = {task.id: task for task in failing}
-    ending = [task for task in ending if task.id not in stuck]
-    stuck |= {task.id: task for task in (*listed.tasks, *paused) if _waits(task)}
-    first = list(stuck.values())[: STUCK if ending else SHOWN]
+    seen = {task.id: task for task in (*failing, *listed.tasks, *ending, *paused)}.values()
+    stuck = [*failing, *(task for task in seen if _waits(task) and task not in failing)]
+    ending = sorted((task for task in seen if task.eta_s is not None), key=lambda task: -(task.eta_s or 0))
+    first = stuck[: STUCK if ending else SHOWN]
     ending = ending[: SHOWN - len(first)]
-    later = board.tasks({"state": "scheduled"}, "eta", SHOWN, None).tasks[: SHOWN - len(first) - len(ending)]
-    held = _held(visit, [*first, *ending, *later])
+    later = [task for task in seen if task.eta_s is None and task.rate]
+    later += board.tasks({"state": "scheduled"}, "eta", SHOWN, None).tasks
+    held = _held(visit, [*first, *ending, *later[: SHOWN - len(first) - len(ending)]])
     endless, last = ([held[task.id]["held"] for task in tasks if task.id in held] for tasks in (first, ending))
     scene = Scene(
         now_ms=now_ms,
@@ -89,7 +90,7 @@ def read(visit: Visit) -> dict[str, Any]:
 
 
 def _waits(task: TaskView) -> bool:
-    return task.eta_s is None and (task.targets.pending > 0 or is_incomplete(task))
+    return task.eta_s is None and not task.rate and (task.targets.pending > 0 or is_incomplete(task))
 
 
 def _held(visit: Visit, tasks: Sequence[TaskView]) -> dict[str, dict[str, Any]]:
@@ -119,13 +120,7 @@ def _service(visit: Visit, groups: Sequence[TaskGroup], ending: Sequence[TaskVie
     alike, history = merged(groups, settings), desk.history(SPAN_MS / 1000)
     signals = SignalMeter().take(ServiceState(now_ms / 1000, [group.job for group in alike], settings, beats))
     past = [*((row.at_ms, row.rates) for row in history), (now_ms, [tier.rate for tier in signals.tiers])]
-    arriving = [
-        sum(
-            max(0.0, (now - before) * 1000 / (new.at_ms - old.at_ms) + rate)
-            for before, now, rate in zip(old.backlog, new.backlog, new.rates, strict=True)
-        )
-        for old, new in pairwise(history)
-    ]
+    arriving = arrivals(history)
     limits = sorted(_limits(signals, settings, groups, alike), reverse=True)
     tables: dict[str, list[Any]] = {
         "tiers": [tier._asdict() for tier in signals.tiers],

@@ -34,8 +34,10 @@ def test_chart_shows_the_forecast_paler_from_now_on() -> None:
     assert opacities(picture) == ["0.75", "0.3"]
 
 
-def test_chart_shows_no_forecast_without_a_limit() -> None:
-    assert "0.3" not in opacities(chart([(NOW_MS, (1.0, 0.0, 0.0))], [(0.0, {"high": float("inf")})], NOW_MS, 0, []))
+def test_chart_shows_a_burst_that_stands_alone() -> None:
+    [path] = re.findall(r'class="c0" [^>]*d="([^"]+)"', chart([(NOW_MS - 60_000, (9.0, 0.0, 0.0))], (), NOW_MS, 0, []))
+    places = {float(point) for point in re.findall(r"[ML]([\d.]+)", path)}
+    assert len(places) == 2
 
 
 def test_course_of_a_figure_is_drawn_with_some_thirty_points() -> None:

@@ -32,6 +32,12 @@ def show(world: DeskWorld) -> None:
     world.board.show()
 
 
+def rate(world: DeskWorld, id_: str, targets_s: int) -> None:
+    """Let a task have been sent at a rate just now."""
+    view = world.service.view
+    view.command("HSET", view.keys.task(id_), "rate", targets_s, "rate_ms", world.service.clock.wall_ms())
+
+
 async def test_overview_without_tasks_says_how_to_submit_one(world: DeskWorld) -> None:
     show(world)
     async with browsing(world) as browser:
@@ -61,6 +67,15 @@ async def test_overview_names_a_channel_whose_tries_fail_first_and_no_end(shown:
     assert " log failing " in page.text
     assert "more are needed" not in page.text
     assert "would be needed" not in page.text
+
+
+async def test_task_that_is_sent_without_a_known_end_is_no_concern(shown: DeskWorld) -> None:
+    work(shown)
+    rate(shown, "digest", 5)
+    async with browsing(shown) as browser:
+        page = await browser.get("/")
+    assert "digest" in page.html
+    assert "Task digest of app news has no end in sight" not in page.text
 
 
 async def test_overview_leads_from_a_cap_to_the_form_that_changes_it(world: DeskWorld) -> None:
