@@ -30,6 +30,7 @@ from fairlane.cli.main import COMMANDS, cli
 from fairlane.figures.signals import Signals, TierSignals
 from fairlane.settings import Settings
 from fairlane.worker.report.metrics import CallTimes, EngineCollector, FlowCollector, ServiceCollector
+from fairlane.worker.report.service_view import StuckTasks
 from scripts import http_reference
 from scripts.api_changes import breaking
 from scripts.runbook_page import runbook_page
@@ -224,8 +225,8 @@ class _Service:
     def flow_pauses(self) -> dict[str, FlowPause]:
         return {"fcm/shop": FlowPause(kind=PauseKind.DOWN, since_ms=0)}
 
-    def stuck_tasks(self) -> int:
-        return 0
+    def stuck_tasks(self) -> StuckTasks:
+        return StuckTasks(0, 0)
 
     def signals(self) -> Signals:
         tiers = [

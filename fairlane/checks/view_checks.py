@@ -15,7 +15,7 @@ from dispatcher.analysis.served import Served, waiting_tasks
 from dispatcher.model.errors import FairlaneError, Refused
 from dispatcher.model.flow_pause import PauseKind, flow_name, flow_parts
 from dispatcher.model.service_settings import globals_of
-from dispatcher.model.values import duration, listed
+from dispatcher.model.values import counted, duration, listed
 from dispatcher.model.view import Globals, TaskView, WorkerBeat
 from dispatcher.model.view_form import GONE, ViewRole, judge
 from fairlane.screen.fields import local_moment
@@ -49,6 +49,7 @@ def view_findings(settings: Settings) -> Iterator[Finding]:
             yield from channel_findings(beats, [each.task for each in idle])
             settings_now = registry.service.globals()
             yield from stuck_findings(beats, idle, settings_now)
+            yield from silent_findings(idle, settings_now)
             yield from lacking_findings(idle)
             yield from flow_findings(settings_now, [each.task for each in idle])
             yield from skipped_findings(SkippedRecords(view).by_topic(settings.pulsar.outcome_partitions))
@@ -136,6 +137,20 @@ def stuck_findings(
         'See "A task cannot end" in docs/how-to/tasks.md for the cause. `fairlane task close ID --reason TEXT` ends a '
         "task as failed.",
     )
+
+
+def silent_findings(tasks: Iterable[IdleTask], settings: Globals = NO_SETTINGS) -> Iterator[Finding]:
+    """Yield a warning if tasks are sent and nothing of them gets an outcome."""
+    silent = [idle for idle in tasks if idle.is_silent(settings)]
+    if silent:
+        shown = listed([each.task.id for each in silent], _SHOWN_TASKS)
+        lasts = duration(min(each.silent_ms for each in silent) / 1000)
+        yield Finding(
+            "warn",
+            f"workers send {counted(len(silent), 'task')}, and no target has had an outcome for {lasts} or longer "
+            f"({shown})",
+            'See "Silent task" in docs/runbooks.md. `fairlane task why ID` says what each waits for.',
+        )
 
 
 def lacking_findings(tasks: Iterable[IdleTask]) -> Iterator[Finding]:

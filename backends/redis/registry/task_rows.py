@@ -7,7 +7,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from dispatcher.analysis.send_errors import SendError
+from dispatcher.analysis.failing import fails_by
+from dispatcher.analysis.send_errors import CAP_TEXT, SendError
 from dispatcher.analysis.served import Served
 from dispatcher.analysis.task_times import Counted, Switch, TimeSpan, counted_of, switches_of
 from dispatcher.model.pools import NO_CAP, Cap
@@ -60,6 +61,8 @@ Value = bytes | None
 _decode_entries = msgspec.msgpack.Decoder(list[tuple[str, Announced | TakenOver]]).decode
 STUCK_MS = 900_000
 """A task without progress for longer than this is stuck. A task waits at most 600 s for its next attempt."""
+SILENT_MS = 600_000
+"""A task that workers send for this time without an outcome is silent: an answer takes two minutes at most."""
 
 
 class LiveTask(NamedTuple):
@@ -118,6 +121,9 @@ class IdleTask(NamedTuple):
     attempt was due, or a target got an outcome."""
     lacking: str = ""
     """An envelope that has waited for a minute because it lacks an open target: writer, sequence and round."""
+    silent_ms: int = 0
+    """Time since it was accepted, started, or a target got an outcome, while workers have targets of it or its tries
+    fail; 0 if neither is so."""
 
     def is_stuck(self, served: Served, settings: Globals, after_ms: int = STUCK_MS) -> bool:
         """Return whether nothing has happened to the task for `after_ms`, though workers may send it."""
@@ -126,6 +132,13 @@ class IdleTask(NamedTuple):
             return False
         may_be_sent = not settings.stops(task.channel, task.app) and not served.lacks(task.channel)
         return task.state in ENDED_STATES or (task.state == "running" and task.sealed and may_be_sent)
+
+    def is_silent(self, settings: Globals) -> bool:
+        """Return whether workers have sent the task for SILENT_MS without an outcome, and neither a pause nor a cap
+        explains it."""
+        task, error = self.task, self.task.last_error
+        is_capped = error is not None and error.last_reason == CAP_TEXT
+        return self.silent_ms >= SILENT_MS and not (is_capped or settings.stops(task.channel, task.app))
 
 
 class TaskTimes(NamedTuple):
@@ -280,7 +293,11 @@ def idle_task(row: TaskRow, now_ms: int) -> IdleTask:
     expires_ms = row.number("expires_ms")
     if expires_ms <= now_ms:
         last_ms = max(last_ms, expires_ms)
-    return IdleTask(task_view(row, now_ms), max(0, now_ms - last_ms), _lacking(row.text("lacking"), now_ms))
+    task = task_view(row, now_ms)
+    is_tried = task.state == "running" and task.targets.pending > 0 and row.number("claims") > 0
+    outcome_ms = max(task.created_ms, task.start_ms, task.last_outcome_ms)
+    silent_ms = now_ms - outcome_ms if is_tried or fails_by(task, now_ms) else 0
+    return IdleTask(task, max(0, now_ms - last_ms), _lacking(row.text("lacking"), now_ms), max(0, silent_ms))
 
 
 def _lacking(noted: str, now_ms: int) -> str:

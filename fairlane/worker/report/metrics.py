@@ -171,7 +171,9 @@ class ServiceCollector(Collector):
         for name, (meaning, value_of) in _SIGNALS.items():
             values = {tier.tier: value for tier in signals.tiers if (value := value_of(tier)) is not None}
             yield labelled(GaugeMetricFamily(name, meaning, labels=["tier"]), values)
-        yield GaugeMetricFamily("fairlane_stuck_tasks", "Tasks that cannot end by themselves", stuck)
+        yield GaugeMetricFamily("fairlane_stuck_tasks", "Tasks that cannot end by themselves", stuck.stuck)
+        silent = "Tasks that workers have sent for 10 min without an outcome, and that no pause or cap holds back"
+        yield GaugeMetricFamily("fairlane_silent_tasks", silent, stuck.silent)
         yield GaugeMetricFamily("fairlane_workers", "Workers that are serving", signals.workers)
         yield GaugeMetricFamily(
             "fairlane_workers_needed",

@@ -25,6 +25,15 @@ class _Figures(NamedTuple):
     settings: Globals
 
 
+class StuckTasks(NamedTuple):
+    """The number of tasks that make no progress."""
+
+    stuck: int
+    """They cannot end by themselves."""
+    silent: int
+    """Workers send them, and nothing has an outcome."""
+
+
 class ServiceView:
     """Thread-safe view of the service; queries Redis at most once in two seconds."""
 
@@ -36,7 +45,7 @@ class ServiceView:
         self._lock = threading.Lock()
         self._meter = SignalMeter()
         self._read: _Figures | None = None
-        self._stuck: tuple[float, int] | None = None
+        self._stuck: tuple[float, StuckTasks] | None = None
         """When stuck tasks were counted last (monotonic), and their number."""
 
     def signals(self) -> Signals:
@@ -47,15 +56,15 @@ class ServiceView:
         """Return the open pauses by flow. Raises as `signals`."""
         return self._now().settings.flow_pauses
 
-    def stuck_tasks(self) -> int:
-        """Return the number of tasks that cannot end by themselves, at most a minute old. Raises as `signals`."""
+    def stuck_tasks(self) -> StuckTasks:
+        """Return the number of tasks that make no progress, at most a minute old. Raises as `signals`."""
         settings = self._now().settings
         with self._lock:
             now_s = self._clock.monotonic_s()
             if self._stuck is None or now_s - self._stuck[0] >= _STUCK_KEPT_S:
                 served, idle = Served.by(self._workers.workers()), self._registry.tasks.live(IDLE_TASK)
                 stuck = sum(bool(each.lacking) or each.is_stuck(served, settings) for each in idle)
-                self._stuck = (now_s, stuck)
+                self._stuck = now_s, StuckTasks(stuck, sum(each.is_silent(settings) for each in idle))
             return self._stuck[1]
 
     def _now(self) -> _Figures:

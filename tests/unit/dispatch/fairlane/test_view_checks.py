@@ -6,9 +6,10 @@ import pytest
 from msgspec import structs
 
 from backends.redis.keys import MAX_SKIPPED_RECORDS
-from backends.redis.registry.task_rows import STUCK_MS, VIEW_FIELDS, IdleTask, TaskRow, idle_task
+from backends.redis.registry.task_rows import SILENT_MS, STUCK_MS, VIEW_FIELDS, IdleTask, TaskRow, idle_task
 from backends.redis.skipped_records import SkippedRecord, note_of
 from backends.redis.view import SET_APART
+from dispatcher.analysis.send_errors import CAP_TEXT, SendError
 from dispatcher.model.service_settings import globals_of
 from dispatcher.model.view import WorkerBeat
 from dispatcher.model.view_form import FORM
@@ -18,6 +19,7 @@ from fairlane.checks.view_checks import (
     flow_findings,
     form_findings,
     lacking_findings,
+    silent_findings,
     skipped_findings,
     stuck_findings,
     unrecorded_findings,
@@ -127,6 +129,40 @@ def test_tasks_to_which_nothing_happens_for_no_reason_are_named_with_the_way_out
     flow_paused = globals_of({"flow_paused:null:shop": "0|hand|1||"})
     assert not list(stuck_findings(beats, [IdleTask(lost, STUCK_MS)], flow_paused)), "its app is paused on the channel"
     assert not list(stuck_findings([], tasks)), "without workers nothing happens to any task"
+
+
+@pytest.mark.parametrize(
+    ("fields", "silent_s"),
+    [
+        ({"claims": "1"}, 900.0),
+        ({"claims": "0"}, 0.0),
+        ({"claims": "1", "rate_ms": "1500000"}, 300.0),
+        ({"claims": "1", "start_ms": "1200000"}, 600.0),
+        ({"claims": "1", "finals": "9"}, 0.0),
+        ({"error": "HTTP 503", "errors": "9", "error_ms": "1700000", "error_attempt": "4"}, 0.0),
+        ({"error": "HTTP 503", "errors": "9", "error_ms": "1750000", "error_attempt": "4"}, 900.0),
+    ],
+)
+def test_task_is_silent_since_its_last_outcome_while_workers_have_it_or_its_tries_fail(
+    fields: dict[str, str], silent_s: float
+) -> None:
+    stored = {"cap": "0", "sealed": "1", "total": "9", "created_ms": "900000", **fields}
+    values = {name: stored.get(name, "").encode() or None for name in VIEW_FIELDS}
+    assert idle_task(TaskRow("t", "running", values), 1_800_000).silent_ms == silent_s * 1_000
+    assert idle_task(TaskRow("t", "paused", values), 1_800_000).silent_ms == 0
+
+
+def test_silent_tasks_are_named_unless_a_pause_or_a_cap_explains_them() -> None:
+    capped = SendError("", 0, 0, 0, 0, 9, 5, CAP_TEXT)
+    tasks = [
+        IdleTask(task_view("hung", 5), 0, silent_ms=SILENT_MS),
+        IdleTask(task_view("new", 5), 0, silent_ms=SILENT_MS - 1),
+        IdleTask(task_view("off", 5, channel="sms"), 0, silent_ms=SILENT_MS),
+        IdleTask(task_view("capped", 5, last_error=capped), 0, silent_ms=SILENT_MS),
+    ]
+    [finding] = silent_findings(tasks, globals_of({"channel_paused:sms": "1"}))
+    assert finding.what == ("workers send 1 task, and no target has had an outcome for 10 m 00 s or longer (hung)")
+    assert not list(silent_findings(tasks[1:2]))
 
 
 def test_an_envelope_that_lacks_an_open_target_is_named() -> None:

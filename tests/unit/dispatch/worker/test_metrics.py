@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.registry import Collector
 
 from backends.redis.epochs import Epochs
-from backends.redis.registry.task_rows import STUCK_MS, IdleTask, LiveTask
+from backends.redis.registry.task_rows import SILENT_MS, STUCK_MS, IdleTask, LiveTask
 from consumers.delivery.flow_figures import MAX_FLOWS, FlowTable
 from dispatcher.channels.guards.door import Doors
 from dispatcher.engine.stats import EngineStats, LateRecords
@@ -113,8 +113,9 @@ def test_tasks_that_cannot_end_are_counted_once_a_minute() -> None:
     stuck, busy, lacking = (
         IdleTask(task_view(name, 5), idle_ms) for name, idle_ms in (("a", STUCK_MS), ("b", 0), ("c", 0))
     )
-    world.tasks.idle = [stuck, busy, lacking._replace(lacking="main:7:0")]
+    world.tasks.idle = [stuck, busy._replace(silent_ms=SILENT_MS), lacking._replace(lacking="main:7:0")]
     assert "fairlane_stuck_tasks 2.0" in exposed(ServiceCollector(world.view))
+    assert "fairlane_silent_tasks 1.0" in exposed(ServiceCollector(world.view))
     world.tasks.idle = []
     world.clock.advance(59)
     assert "fairlane_stuck_tasks 2.0" in exposed(ServiceCollector(world.view))
