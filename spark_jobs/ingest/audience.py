@@ -6,12 +6,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from backends.settings import StorageSettings
 from dispatcher.model.errors import InvalidInput
 from producers.files.audience_rows import TARGET_COLUMNS, RowRules
 from producers.files.targets_file import Format
 from spark_jobs.ingest.text_table import files_at, open_file, read_text_table
 from spark_jobs.session.failures import JobFailed, translated
 from spark_jobs.source.columns import PACKED, REFUSED
+from spark_jobs.storage.folder import FROM_ENVIRONMENT, Folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -43,6 +45,8 @@ class TableSource:
     """One of FORMATS. Empty: by the path's ending, else by the content."""
     options: Mapping[str, str] = field(default_factory=dict)
     """Options of Spark's reader (`delimiter`, `dbtable`, ...)."""
+    storage: StorageSettings = FROM_ENVIRONMENT
+    """The keys of its store, if it is in one. Spark has those of its session."""
 
     @property
     def kind(self) -> str:
@@ -60,10 +64,20 @@ class TableSource:
         kind = "auto" if not self.format and Path(self.path).is_file() else self.kind
         return cast("Format", kind)
 
+    @property
+    def place(self) -> Folder:
+        """Return where it is, with the keys of its store."""
+        return Folder.of(self.path, self.storage)
+
+    @property
+    def spark_path(self) -> str:
+        """Return the path for Spark, which has a default file system of its own."""
+        return self.path if self.place.is_local else self.place.spark_url
+
     def _by_content(self) -> str:
         """Return the format that the first file's first bytes have; parquet if they cannot be read here."""
         try:
-            with open_file(files_at(self.path)[0][0]) as file:
+            with open_file(files_at(self.place)[0][0]) as file:
                 begin = file.read(4)
         except (InvalidInput, OSError):
             return "parquet"
@@ -80,11 +94,11 @@ def read_table(spark: "SparkSession", source: TableSource, rules: RowRules = Row
         raise InvalidInput(f"format: is {', '.join(FORMATS)}, not {kind!r}.")
     if kind in TEXT_FORMATS:
         rules = replace(rules, delimiter=_delimiter(source))
-        return read_text_table(spark, source.path, source.text_format, rules)
+        return read_text_table(spark, source.place, source.text_format, rules)
     reader = spark.read.format(kind).options(**source.options)
     try:
         with translated():
-            table = reader.option("url", source.path).load() if kind == "jdbc" else reader.load(source.path)
+            table = reader.option("url", source.path).load() if kind == "jdbc" else reader.load(source.spark_path)
     except (InvalidInput, JobFailed) as error:
         step = _OTHER_TYPE if _UNREAD_TYPE.search(error.cause) else f"Check that it is there, and the format ({kind})."
         raise InvalidInput(error.cause, f"{source.path}: {step}") from error

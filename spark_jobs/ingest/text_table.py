@@ -11,10 +11,12 @@ from functools import partial
 from glob import glob
 from io import BufferedReader, RawIOBase
 from itertools import chain, islice, pairwise
+from os.path import commonprefix
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 import msgspec
+from pyarrow.fs import FileInfo, FileSelector, FileType
 
 from backends.files import BOM
 from dispatcher.model.errors import InvalidInput
@@ -24,8 +26,8 @@ from producers.files.lines import Lines
 from producers.files.targets_file import Format, TargetsFile
 from producers.submit.cutter import MAX_SLAB, slabs_of_bursts
 from producers.submit.validation import Unreadable, check_each, check_slab
-from spark_jobs.session.folders import filesystem_of
 from spark_jobs.source.columns import PACKED, REFUSED
+from spark_jobs.storage.folder import Folder, reaching
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,7 +45,7 @@ _encode = msgspec.json.Encoder().encode
 class FilePart:
     """The rows of a file from one position up to another."""
 
-    path: str
+    file: Folder
     stop: int
     format: Format
     start: int = 0
@@ -54,7 +56,7 @@ class FilePart:
     def opened(self) -> Iterator[BinaryIO]:
         """Yield the bytes of the header and of the part."""
         pieces = [(0, min(self.header, self.start)), (self.start, self.stop)]
-        with open_file(self.path) as file, BufferedReader(_Pieces(file, pieces), _READ) as part:
+        with open_file(self.file) as file, BufferedReader(_Pieces(self.file, file, pieces), _READ) as part:
             yield cast("BinaryIO", part)
 
 
@@ -72,7 +74,8 @@ class ReadingPlan:
 class _Pieces(RawIOBase):
     """The bytes of some pieces of a file."""
 
-    def __init__(self, file: BinaryIO, pieces: Sequence[tuple[int, int]]) -> None:
+    def __init__(self, place: Folder, file: BinaryIO, pieces: Sequence[tuple[int, int]]) -> None:
+        self._place = place
         self._file = file
         self._pieces = deque(pieces)
 
@@ -82,8 +85,9 @@ class _Pieces(RawIOBase):
     def readinto(self, buffer: Any) -> int:
         while self._pieces:
             start, stop = self._pieces.popleft()
-            self._file.seek(start)
-            data = self._file.read(min(len(buffer), stop - start))
+            with reaching(self._place):
+                self._file.seek(start)
+                data = self._file.read(min(len(buffer), stop - start))
             if data:
                 buffer[: len(data)] = data
                 self._pieces.appendleft((start + len(data), stop))
@@ -95,7 +99,7 @@ class _PartReader(TargetsFile):
     """The targets of a part."""
 
     def __init__(self, part: FilePart, rules: RowRules) -> None:
-        super().__init__(part.path, part.format)
+        super().__init__(part.file.url, part.format)
         self.rules = rules
         self._part = part
         if part.start:
@@ -148,47 +152,56 @@ def _kept(lines: list[str], line: str) -> str:
     return line
 
 
-def open_file(path: str) -> BinaryIO:
-    """Open a file, or an address that pyarrow can read."""
-    if "://" not in path:
-        return Path(path).open("rb")
-    filesystem, inner = filesystem_of(path)
-    return cast("BinaryIO", filesystem.open_input_file(inner))
+def open_file(file: Folder) -> BinaryIO:
+    """Open a file. Raises Refused, Unreachable if it is in a store that does not give it."""
+    if file.is_local:
+        return Path(file.url).open("rb")
+    with reaching(file):
+        filesystem, path = file.opened()
+        return cast("BinaryIO", filesystem.open_input_file(path))
 
 
-def files_at(path: str) -> list[tuple[str, int]]:
-    """Return name and size of the files at a path: a file, all of a folder, or those of a pattern.
+def files_at(place: Folder) -> list[tuple[Folder, int]]:
+    """Return the files at a place, and the size of each: a file, all of a folder, or those of a pattern.
 
-    Raises InvalidInput if there is none, or something else is there.
+    Raises InvalidInput if there is none, or something else is there; Refused, Unreachable.
     """
-    from pyarrow.fs import FileSelector, FileType
-
-    filesystem, inner = filesystem_of(path)
-    prefix = path.removesuffix(inner) if "://" in path else ""
-    info = filesystem.get_file_info(inner)
-    if info.type == FileType.Directory:
-        found = filesystem.get_file_info(FileSelector(inner))
-    elif info.type == FileType.NotFound and prefix:
-        beside = filesystem.get_file_info(FileSelector(inner.rpartition("/")[0], allow_not_found=True))
-        found = [each for each in beside if fnmatchcase(each.path, inner)]
-    elif info.type == FileType.NotFound:
-        found = filesystem.get_file_info(glob(inner))  # noqa: PTH207  # of an absolute path
-    else:
-        found = [info]
+    with reaching(place):
+        path, found = _found_at(place)
     files = sorted(
-        (each for each in found if each.path == inner or each.base_name[0] not in "._"), key=lambda each: each.path
+        (each for each in found if each.path == path or each.base_name[0] not in "._"), key=lambda each: each.path
     )
     if not files:
-        raise InvalidInput(f"{path} does not exist, or has no files.", "Check the path.")
+        raise InvalidInput(f"{place} does not exist, or has no files.", "Check the path.")
     other = next((file.path for file in files if file.type != FileType.File), None)
     if other is not None:
         raise InvalidInput(f"{other} is not a file.", "Name a file, a folder of files, or a pattern such as a/*/*.csv.")
-    return [(prefix + file.path, file.size) for file in files]
+    return [(_beside(place, path, file.path), file.size) for file in files]
+
+
+def _found_at(place: Folder) -> tuple[str, Sequence[FileInfo]]:
+    """Return the path in its file system, and what is there."""
+    filesystem, path = place.opened()
+    info = filesystem.get_file_info(path)
+    if info.type == FileType.Directory:
+        return path, filesystem.get_file_info(FileSelector(path))
+    if info.type != FileType.NotFound:
+        return path, [info]
+    if place.is_local:
+        return path, filesystem.get_file_info(glob(path))  # noqa: PTH207  # of an absolute path
+    others = filesystem.get_file_info(FileSelector(path.rpartition("/")[0], allow_not_found=True))
+    return path, [each for each in others if fnmatchcase(each.path, path)]
+
+
+def _beside(place: Folder, path: str, other: str) -> Folder:
+    """Return another path in the file system of a place, which has this path there."""
+    shared = len(commonprefix([path, other]))  # noqa: RUF071  # by letters
+    return replace(place, url=place.url[: len(place.url) - len(path) + shared] + other[shared:])
 
 
 def read_text_table(
     spark: "SparkSession",
-    path: str,
+    place: Folder,
     format: Format,  # noqa: A002  # the public word for it
     rules: RowRules,
 ) -> "DataFrame":
@@ -202,14 +215,14 @@ def read_text_table(
     def run(function: Callable[[FilePart], bool], parts: Sequence[FilePart]) -> list[bool]:
         return context.parallelize(parts, len(parts)).map(function).collect() if parts else []
 
-    plan = plan_reading(files_at(path), format, rules, context.defaultParallelism, run)
+    plan = plan_reading(files_at(place), format, rules, context.defaultParallelism, run)
     schema = ", ".join(f"`{name.replace('`', '``')}` string" for name in plan.names)
     numbers = spark.range(0, len(plan.parts), 1, len(plan.parts))
     return numbers.mapInArrow(partial(read_parts, plan=plan), schema)
 
 
 def plan_reading(
-    files: Sequence[tuple[str, int]],
+    files: Sequence[tuple[Folder, int]],
     format: Format,  # noqa: A002  # the public word for it
     rules: RowRules,
     cores: int,
@@ -222,7 +235,7 @@ def plan_reading(
     if header is not None:
         others = [name for index, name in enumerate(header.columns) if name and index != header.target]
         names = [rules.targets[0], *others]
-    parts = [part for name, size in files for part in _parts(FilePart(name, size, format), rules, cores, run)]
+    parts = [part for file, size in files for part in _parts(FilePart(file, size, format), rules, cores, run)]
     return ReadingPlan(parts, [*names, REFUSED], rules, is_csv=header is not None)
 
 
@@ -240,7 +253,7 @@ def _parts(file: FilePart, rules: RowRules, cores: int, run: Run) -> Iterator[Fi
     kind, header = beginning
     cuts = [header, *_line_starts(file, range(size, file.stop, size)), file.stop]
     cuts = sorted({cut for cut in cuts if cut >= header})
-    parts = [FilePart(file.path, stop, kind, start, header) for start, stop in pairwise(cuts)]
+    parts = [FilePart(file.file, stop, kind, start, header) for start, stop in pairwise(cuts)]
     if kind == "csv" and reader.header is not None:
         closes = partial(_closes, written=dialect(reader.header.delimiter))
         known = run(partial(_may_close, closes=closes), parts[:-1])
@@ -272,7 +285,7 @@ def _closes(part: FilePart, written: dict[str, Any]) -> bool:
     with replace(part, header=0).opened() as file:
         lines, last = Lines(file, file), None
         try:
-            for burst in csv_bursts(lines, written, part.path):
+            for burst in csv_bursts(lines, written, part.file.url):
                 last = next(iter(deque(burst, maxlen=1)), last)
         except InvalidInput:
             if lines.first():
@@ -291,7 +304,7 @@ def _may_close(part: FilePart, closes: Callable[[FilePart], bool]) -> bool:
 
 def _line_starts(file: FilePart, positions: Sequence[int]) -> Iterator[int]:
     """Yield the position of the first line that begins behind each of these positions, if there is one."""
-    with open_file(file.path) as opened:
+    with open_file(file.file) as opened:
         for position in positions:
             opened.seek(position)
             at = position

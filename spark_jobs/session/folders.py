@@ -1,11 +1,7 @@
-"""Folders and files on any file system that pyarrow knows, and their names."""
+"""Names of folders."""
 
 import re
 from hashlib import blake2b
-from pathlib import Path
-from typing import Any
-
-from dispatcher.model.errors import InvalidInput
 
 _UNSAFE = re.compile(r"(?![A-Za-z0-9._-])[\x00-\x7f]")
 _LONGEST_NAME = 200
@@ -23,19 +19,3 @@ def folder_name(name: str) -> str:
         return escaped
     digest = blake2b(name.encode(), digest_size=8).hexdigest()
     return f"{escaped.encode()[: _LONGEST_NAME - 20].decode(errors='ignore')}~{digest}"
-
-
-def filesystem_of(path: str) -> tuple[Any, str]:
-    """Return the file system of a path or URL, and the path in it. Raises InvalidInput for one that is not known."""
-    from pyarrow.fs import FileSystem, LocalFileSystem
-
-    if "://" not in path:
-        return LocalFileSystem(), str(Path(path).absolute())
-    try:
-        filesystem, inner = FileSystem.from_uri(path.replace("s3a://", "s3://", 1))
-    except (ValueError, OSError) as error:
-        raise InvalidInput(
-            f"{path} cannot be opened: {error}.",
-            "Mount it as a folder, or store the table as Parquet, which Spark reads.",
-        ) from error
-    return filesystem, str(inner)

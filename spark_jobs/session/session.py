@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from backends.extras import Missing, require_packages
-from backends.settings import ConnectionSettings
+from backends.settings import ConnectionSettings, StorageSettings
 from spark_jobs.session import python_daemon
 from spark_jobs.session.failures import failure_of
 from spark_jobs.session.package import ship
 from spark_jobs.session.servers import session_values
+from spark_jobs.storage.folder import FROM_ENVIRONMENT, use_storage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,6 +60,8 @@ class SessionSettings:
     """
     servers: Mapping[str, str] | ConnectionSettings | None = None
     """As in `register`."""
+    storage: StorageSettings = FROM_ENVIRONMENT
+    """The keys of the object store that Spark reads and writes."""
     conf: Mapping[str, str] = field(default_factory=dict)
     """More settings, which override all others."""
 
@@ -121,6 +124,7 @@ def make_session(settings: SessionSettings = SessionSettings()) -> "SparkSession
     except Py4JJavaError as error:
         raise failure_of(error) from error
     spark.sparkContext.setLogLevel(settings.log_level)
+    use_storage(spark, settings.storage)
     register(spark, settings.servers)
     ship(spark)
     return spark

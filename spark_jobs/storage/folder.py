@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from pyarrow import fs
 
 from backends.settings import StorageSettings
-from dispatcher.model.errors import FairlaneError, Refused, Unreachable
+from dispatcher.model.errors import FairlaneError, InvalidInput, Refused, Unreachable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,7 +24,7 @@ _BUSY: Final = re.compile(
 _CODE: Final = re.compile(r"<Message>([^<]+)</Message>|AWS Error ([^.]+)")
 
 
-_ENVIRONMENT: Final = StorageSettings()
+FROM_ENVIRONMENT: Final = StorageSettings()
 """No keys: each library looks into the environment."""
 
 
@@ -34,15 +34,17 @@ class Folder:
 
     url: str
     """An absolute path, or a URL: s3://BUCKET/PATH, gs://…, abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/…, hdfs://…"""
-    storage: StorageSettings = _ENVIRONMENT
+    storage: StorageSettings = FROM_ENVIRONMENT
 
     @classmethod
-    def of(cls, place: "Place", storage: StorageSettings = _ENVIRONMENT) -> "Folder":
+    def of(cls, place: "Place", storage: StorageSettings = FROM_ENVIRONMENT) -> "Folder":
         """Return the folder at a path or URL."""
         if isinstance(place, Folder):
             return place
         text = str(place)
-        return cls(text.rstrip("/") if "://" in text else str(Path(text).resolve()), storage)
+        if "://" not in text:
+            return cls(str(Path(text).resolve()), storage)
+        return cls(text.rstrip("/").replace("s3a://", "s3://", 1), storage)
 
     def __truediv__(self, name: str) -> "Folder":
         return Folder(f"{self.url}/{name}", self.storage)
@@ -56,11 +58,14 @@ class Folder:
 
     @property
     def spark_url(self) -> str:
-        """Return the URL for Spark, whatever its default file system is."""
-        return f"file://{self.url}" if self.is_local else self.url
+        """Return the URL for Spark, whatever its default file system is. Hadoop calls its file system of S3 s3a."""
+        return f"file://{self.url}" if self.is_local else self.url.replace("s3://", "s3a://", 1)
 
     def opened(self) -> tuple[fs.FileSystem, str]:
-        """Return the folder's file system and its path there. Without keys, those of the environment count."""
+        """Return the folder's file system and its path there. Without keys, those of the environment count.
+
+        Raises InvalidInput for a URL that pyarrow does not know.
+        """
         if self.is_local:
             return fs.LocalFileSystem(), self.url
         parts, keys = urlsplit(self.url), self.storage.plain()
@@ -74,7 +79,11 @@ class Folder:
         if parts.scheme == "abfss" and "azure_key" in keys:
             account = (parts.hostname or "").partition(".")[0]
             return fs.AzureFileSystem(account, keys["azure_key"]), f"{parts.username}{parts.path}"
-        found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(self.url)
+        try:
+            found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(self.url)
+        except (ValueError, OSError) as error:
+            next_step = "Name a folder or a URL of s3, gs, abfss or hdfs."
+            raise InvalidInput(f"{self} cannot be opened: {error}.", next_step) from error
         return found
 
     def delta_options(self) -> dict[str, str]:
@@ -110,7 +119,7 @@ def hadoop_options(storage: StorageSettings) -> Mapping[str, str]:
     keys = storage.plain()
     at = {"fs.s3a.path.style.access": "true"} if "endpoint" in keys else {}
     named = {_HADOOP[name]: value for name, value in keys.items()}
-    return named | at | {"fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem"}
+    return named | at | {"fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem"}  # users write s3:// as elsewhere
 
 
 def use_storage(spark: "SparkSession", storage: StorageSettings) -> None:
@@ -143,7 +152,7 @@ def _failure(folder: Folder, verb: str, error: Exception) -> FairlaneError:
         next_step = "Check free space and permissions, or name another folder that all machines share with --tables."
         return Refused(f"{folder} cannot be {verb}: {cause}.", next_step)
     if _BUCKET.search(text):
-        return Refused(f"The bucket of {folder} does not exist.", "Create it, or name another folder with --tables.")
+        return Refused(f"The bucket of {folder} does not exist.", "Create it, or name another one.")
     if _KEY.search(text):
         next_step = "Check storage.access_key and storage.secret_key, and what they may do there."
         return Refused(f"{folder} cannot be {verb}: the store refuses the key ({_reason(text)}).", next_step)

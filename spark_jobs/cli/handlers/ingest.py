@@ -70,7 +70,7 @@ def _options(settings: Settings, taskfile: Path, given: Mapping[str, Any], *, ne
     audience = given["audience"] or task.audience
     if not audience:
         raise click.UsageError(f"Give the table: --audience PATH, or `targets` in {taskfile}.")
-    source = source_of(audience, given)
+    source = source_of(audience, given, settings.storage)
     return IngestOptions(
         task=task.options,
         audience=source,

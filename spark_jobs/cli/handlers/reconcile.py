@@ -22,7 +22,6 @@ from spark_jobs.ingest.audience import read_table, renamed, with_targets
 from spark_jobs.journal.tables import outcome_rows
 from spark_jobs.reconcile.job import Reconciled, ReconcileScope, TaskSum, given_audience
 from spark_jobs.reconcile.job import reconcile as compare
-from spark_jobs.storage.folder import Place
 
 _UNKNOWN = "unknown"
 
@@ -44,7 +43,7 @@ def reconcile(
     what = ReconcileScope(tables_of(settings, given["tables"]), task or "", day or "")
     rows = outcome_rows(what.tables)
     with spark_session("fairlane reconcile", rows, master=master, memory=memory, conf=conf) as session:
-        audience = _audience(session, what.tables, task, given) if given["audience"] else None
+        audience = _audience(session, what, settings, given) if given["audience"] else None
         result = compare(session, what, audience, given["listed"])
     shown = [_row(each, live) for each, live in _with_live(settings, result.sums)]
     _show(output, shown, result)
@@ -64,11 +63,11 @@ def _check_usage(task: str | None, day: str | None, audience: str | None) -> Non
             raise click.BadParameter(f"{day!r} is not a day; write YYYY-MM-DD", param_hint="--day") from None
 
 
-def _audience(spark: SparkSession, tables: Place, task: str | None, given: Mapping[str, Any]) -> DataFrame:
+def _audience(spark: SparkSession, scope: ReconcileScope, settings: Settings, given: Mapping[str, Any]) -> DataFrame:
     names = names_of(given)
-    table = read_table(spark, source_of(given["audience"], given), RowRules(names=names))
+    table = read_table(spark, source_of(given["audience"], given, settings.storage), RowRules(names=names))
     table = with_targets(renamed(table, names))
-    return given_audience(spark, table, tables, task or "")
+    return given_audience(spark, table, scope.tables, scope.task)
 
 
 def _with_live(settings: Settings, sums: "Any") -> list[tuple[TaskSum, Mapping[str, int] | None]]:

@@ -3,6 +3,7 @@
 import signal
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 
 import click
 from pyspark.sql import SparkSession
@@ -11,7 +12,7 @@ from fairlane.cli.base.settings import settings_of
 from fairlane.settings import Settings
 from fairlane.worker.process.stop_signal import interrupted_by
 from spark_jobs.session.session import SessionSettings, for_rows, make_session
-from spark_jobs.storage.folder import Folder, use_storage
+from spark_jobs.storage.folder import Folder
 
 
 def tables_of(settings: Settings, tables: str | None) -> Folder:
@@ -35,8 +36,7 @@ def spark_session(
 @contextmanager
 def running(settings: SessionSettings) -> Iterator[SparkSession]:
     """Yield a session that is stopped at the end. Raises Missing if pyspark, pyarrow or Java is missing."""
-    spark = make_session(settings)
-    use_storage(spark, settings_of(click.get_current_context()).storage)
+    spark = make_session(replace(settings, storage=settings_of(click.get_current_context()).storage))
     with interrupted_by(signal.SIGINT):  # Spark's handler calls Java, also in the middle of another call
         try:
             yield spark

@@ -95,7 +95,7 @@ def tabled(path: Path) -> Read | None:
     try:
         source = TableSource(str(path))
         plan = plan_reading(
-            files_at(str(path)), source.text_format, RowRules(), 1, lambda call, parts: [*map(call, parts)]
+            files_at(source.place), source.text_format, RowRules(), 1, lambda call, parts: [*map(call, parts)]
         )
         numbers = pa.RecordBatch.from_arrays([pa.array(range(len(plan.parts)))], ["id"])
         own = (PACKED,) if PACKED in plan.names else tuple(plan.names[1:-1])
