@@ -13,8 +13,14 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 from urllib.error import URLError
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+from pyarrow.csv import write_csv
 
 from backends.settings import StorageSettings
 
@@ -29,6 +35,14 @@ def storage_at(url: str, access_key: str = KEY) -> StorageSettings:
     return StorageSettings.model_validate({"endpoint": url, "region": "us-east-1", **keys})
 
 
+def connector() -> str:
+    """Return Spark's package for S3, of the version of its Hadoop."""
+    import pyspark
+
+    [client] = (Path(pyspark.__file__).parent / "jars").glob("hadoop-client-api-*.jar")
+    return f"org.apache.hadoop:hadoop-aws:{client.stem.rpartition('-')[2]}"
+
+
 class S3Server:
     """A running server."""
 
@@ -36,11 +50,23 @@ class S3Server:
         self.url = f"http://127.0.0.1:{port}"
         self.storage = storage_at(self.url)
 
-    def make_bucket(self, name: str) -> None:
-        from pyarrow import fs
-
+    @property
+    def files(self) -> fs.S3FileSystem:
         keys = {"access_key": KEY, "secret_key": "x" * 20, "endpoint_override": self.url}
-        fs.S3FileSystem(**keys, allow_bucket_creation=True).create_dir(name)
+        return fs.S3FileSystem(**keys, allow_bucket_creation=True, allow_bucket_deletion=True)
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The settings of its storage, for a process of its own."""
+        return {f"FAIRLANE_STORAGE_{name.upper()}": value for name, value in self.storage.plain().items()}
+
+    def make_bucket(self, name: str) -> None:
+        self.files.create_dir(name)
+
+    def put(self, path: str, table: pa.Table) -> None:
+        """Store a table as Parquet, or as CSV if the path ends like one."""
+        with self.files.open_output_stream(path) as file:
+            write_csv(table, file) if path.endswith(".csv") else pq.write_table(table, file)
 
     def fail(self, *, busy: int = 0, lost: int = 0) -> None:
         """Answer 503 to the next `busy` requests, and to the next `lost` conditional puts although they are stored."""

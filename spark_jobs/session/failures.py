@@ -18,6 +18,12 @@ _CLASS = re.compile(r"^(?:[\w$]+\.){2,}[\w$]+: ")
 """Matches the prefix that py4j and Java put before a message."""
 _OTHER_MODE = re.compile(r'SAVE_MODE\] The data source "fairlane"|fairlane does not support Update mode')
 """Matches Spark's refusals of a mode, which do not name the only one."""
+MICRO_BATCHES = 'Trigger it with `.trigger(processingTime="10 seconds")` or `.trigger(availableNow=True)`.'
+"""The next step for a stream with another trigger."""
+_CONTINUOUS = "Data source fairlane-outcomes does not support continuous processing"
+_STORE = re.compile(r"\b(?:s3a?|gs|abfss)://[^\s:'\"]+")
+"""Matches a URL that Hadoop names in a message."""
+_CONNECTOR = re.compile(r'Class org\.apache\.hadoop\.fs\.\S+ not found|No FileSystem for scheme "\w+"')
 _LONGEST = 400
 
 
@@ -43,6 +49,8 @@ def translated() -> Iterator[None]:
 
 def failure_of(error: Exception) -> FairlaneError:
     """Return our error for an exception of Spark."""
+    from spark_jobs.storage.folder import known_failure
+
     text = str(error)
     matches = _OURS.findall(text)
     if matches:
@@ -52,6 +60,16 @@ def failure_of(error: Exception) -> FairlaneError:
         return InvalidInput(
             "Tasks are only appended.", 'Write with `.mode("append")`, and a stream with `.outputMode("append")`.'
         )
+    if _CONTINUOUS in text:
+        return InvalidInput("Streams of tasks and outcomes have no continuous trigger.", MICRO_BATCHES)
+    if connector := _CONNECTOR.search(text):
+        return InvalidInput(
+            f"Spark has no connector to this store: {connector[0]}.",
+            "For s3://, add `--conf spark.jars.packages=org.apache.hadoop:hadoop-aws:VERSION`: VERSION is that of the "
+            "file hadoop-client-api-VERSION.jar among Spark's jars.",
+        )
+    if (url := _STORE.search(text)) and (failure := known_failure(url[0].replace("s3a:", "s3:"), "reached", text)):
+        return failure
     raised = _RAISED.findall(text.partition(_TRACEBACK)[2])
     lines = [_CLASS.sub("", line.strip()) for line in _CALLED.sub("", text).splitlines() if line.strip()]
     line = _STATE.sub("", raised[-1] if raised else lines[0] if lines else type(error).__name__)

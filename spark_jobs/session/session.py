@@ -16,7 +16,6 @@ from spark_jobs.session import python_daemon
 from spark_jobs.session.failures import failure_of
 from spark_jobs.session.package import ship
 from spark_jobs.session.servers import session_values
-from spark_jobs.storage.folder import FROM_ENVIRONMENT, use_storage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,7 +59,7 @@ class SessionSettings:
     """
     servers: Mapping[str, str] | ConnectionSettings | None = None
     """As in `register`."""
-    storage: StorageSettings = FROM_ENVIRONMENT
+    storage: StorageSettings = field(default_factory=StorageSettings)
     """The keys of the object store that Spark reads and writes."""
     conf: Mapping[str, str] = field(default_factory=dict)
     """More settings, which override all others."""
@@ -106,6 +105,8 @@ def make_session(settings: SessionSettings = SessionSettings()) -> "SparkSession
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
+
+    from spark_jobs.storage.folder import use_storage
 
     _prepare_environment()
     builder = SparkSession.builder.appName(settings.app_name)

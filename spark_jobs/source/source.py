@@ -27,6 +27,7 @@ from pyspark.sql.datasource import (
 from dispatcher.channels.names import sends_nothing
 from dispatcher.model.errors import FairlaneError, InvalidInput, Refused
 from producers.connection import Connection
+from spark_jobs.session.failures import MICRO_BATCHES
 from spark_jobs.session.servers import check_configured
 from spark_jobs.source.columns import columns_of
 from spark_jobs.source.sealing import cancel_left, commit, state_of_tasks
@@ -126,6 +127,10 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
         A batch without targets makes no task. A task sealed earlier with another audience stays as it was.
         """
+        if None in messages:  # of an epoch in continuous mode, which calls no writer
+            error = Refused("A stream of tasks has micro-batches, no continuous trigger.", MICRO_BATCHES)
+            _log.error("%s", error)  # since Spark neither shows it nor ends the stream
+            raise error
         written = _written(messages)
         if any(part.digest.targets for attempt in written for part in attempt.parts.values()):
             commit_write(self._target._replace(base=written[0].base), written)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 from urllib.parse import urlsplit
@@ -21,7 +22,12 @@ _BUCKET: Final = re.compile(r"no.?such.?bucket|container.?not.?found|bucket does
 _BUSY: Final = re.compile(
     r"\b50[0234]\b|\b429\b|slow.?down|service.?unavailable|error sending request|time[d ]*.?out|connect", re.IGNORECASE
 )
-_CODE: Final = re.compile(r"<Message>([^<]+)</Message>|AWS Error ([^.]+)")
+_GIVE_UP: Final = timedelta(minutes=1)
+"""How long Google's client tries; its default is 15 minutes."""
+_CHECK: Final = "Check the store and storage.endpoint; then run it again."
+_CODE: Final = re.compile(
+    r"<Message>([^<]+)</Message>|AWS Error ([^.]+)|: ([^:()]+) \(Service: S3|SdkClientException: ([^:.]+)"
+)
 
 
 FROM_ENVIRONMENT: Final = StorageSettings()
@@ -44,6 +50,8 @@ class Folder:
         text = str(place)
         if "://" not in text:
             return cls(str(Path(text).resolve()), storage)
+        if not urlsplit(text).netloc and not text.startswith("hdfs:"):
+            raise InvalidInput(f"{text} names no bucket.", "Write s3://BUCKET/PATH, as gs:// and abfss:// have it.")
         return cls(text.rstrip("/").replace("s3a://", "s3://", 1), storage)
 
     def __truediv__(self, name: str) -> "Folder":
@@ -76,6 +84,8 @@ class Folder:
             }
             files = fs.S3FileSystem(**given, **at, check_directory_existence_before_creation=False)
             return files, f"{parts.netloc}{parts.path}"
+        if parts.scheme == "gs":
+            return fs.GcsFileSystem(retry_time_limit=_GIVE_UP), f"{parts.netloc}{parts.path}"
         if parts.scheme == "abfss" and "azure_key" in keys:
             account = (parts.hostname or "").partition(".")[0]
             return fs.AzureFileSystem(account, keys["azure_key"]), f"{parts.username}{parts.path}"
@@ -114,12 +124,22 @@ _HADOOP: Final = {
 }
 
 
+_PATIENCE: Final = {
+    "fs.s3a.attempts.maximum": "2",
+    "fs.s3a.connection.establish.timeout": "5s",
+    "fs.s3a.connection.timeout": "20s",
+    "fs.s3a.retry.limit": "3",
+    "fs.s3a.retry.throttle.limit": "5",
+}
+"""A store that hangs or is busy costs a minute or two; with the defaults it costs hours."""
+
+
 def hadoop_options(storage: StorageSettings) -> Mapping[str, str]:
     """Return the settings of Hadoop's file systems, which Spark uses."""
     keys = storage.plain()
     at = {"fs.s3a.path.style.access": "true"} if "endpoint" in keys else {}
     named = {_HADOOP[name]: value for name, value in keys.items()}
-    return named | at | {"fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem"}  # users write s3:// as elsewhere
+    return {**_PATIENCE, **named, **at, "fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem"}
 
 
 def use_storage(spark: "SparkSession", storage: StorageSettings) -> None:
@@ -151,15 +171,18 @@ def _failure(folder: Folder, verb: str, error: Exception) -> FairlaneError:
         cause = getattr(error, "strerror", None) or " ".join(text.split())
         next_step = "Check free space and permissions, or name another folder that all machines share with --tables."
         return Refused(f"{folder} cannot be {verb}: {cause}.", next_step)
+    return known_failure(folder.url, verb, text) or Refused(f"{folder} cannot be {verb}: {_reason(text)}.", _CHECK)
+
+
+def known_failure(url: str, verb: str, text: str) -> FairlaneError | None:
+    """Return the error for the message of a store's client, be it of pyarrow, delta-rs or Hadoop; None if the message
+    names none of the usual causes."""
     if _BUCKET.search(text):
-        return Refused(f"The bucket of {folder} does not exist.", "Create it, or name another one.")
+        return Refused(f"The bucket of {url} does not exist.", "Create it, or name another one.")
     if _KEY.search(text):
         next_step = "Check storage.access_key and storage.secret_key, and what they may do there."
-        return Refused(f"{folder} cannot be {verb}: the store refuses the key ({_reason(text)}).", next_step)
-    kind = Unreachable if _BUSY.search(text) else Refused
-    return kind(
-        f"{folder} cannot be {verb}: {_reason(text)}.", "Check the store and storage.endpoint; then run it again."
-    )
+        return Refused(f"{url} cannot be {verb}: the store refuses the key ({_reason(text)}).", next_step)
+    return Unreachable(f"{url} cannot be {verb}: {_reason(text)}.", _CHECK) if _BUSY.search(text) else None
 
 
 def _reason(text: str) -> str:

@@ -4,8 +4,10 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -15,9 +17,11 @@ from fairlane.settings import Settings
 from producers.client import PushClient
 from spark_jobs.journal.outcome_topics import connected
 from tests.integration.worker_crew import crew, environment
+from tests.s3_server import connector, s3_server
 from tests.unit.spark_jobs.journal_world import named_targets, outcomes, ran
 
 pytest.importorskip("pyspark")
+pytest.importorskip("moto")
 
 STEPS = ("latestOffset", "partitions", "read", "write", "written", "commit", "committed")
 RECORDS, AT_ONCE, NAMED = 10 * len(STEPS), 3, 2
@@ -33,7 +37,7 @@ from spark_jobs.journal.outcomes_source import OutcomesSource, StreamReader
 from spark_jobs.session.servers import values_of
 from spark_jobs.source.source import FairlaneSource, StreamWriter
 
-LOCATION, STEP, GROUP = sys.argv[1], sys.argv[2], os.getpgid(0)
+STEP, LOCATION, PACKAGES, GROUP = *sys.argv[1:], os.getpgid(0)
 
 
 def die_at(step):
@@ -70,8 +74,10 @@ class Writer(StreamWriter):
         die_at("committed")
 
 
-spark = make_session(SessionSettings(app_name="stream", master="local[2]", driver_memory="512m", servers=Settings()))
-values = values_of(Settings())
+settings = Settings()
+values = values_of(settings)
+given = dict(servers=settings, storage=settings.storage, conf={{"spark.jars.packages": PACKAGES}})
+spark = make_session(SessionSettings(app_name="stream", master="local[2]", driver_memory="512m", **given))
 
 
 class Source(OutcomesSource):
@@ -99,10 +105,22 @@ spark.stop()
 """
 
 
-@pytest.fixture(params=["folder"])
-def location(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where Spark keeps the checkpoint."""
-    return {"folder": str(tmp_path / "checkpoint")}[request.param]
+class Checkpoint(NamedTuple):
+    """Where Spark keeps the progress of the stream, the packages it needs for that, and the variables with the keys."""
+
+    location: str
+    packages: str
+    variables: dict[str, str]
+
+
+@pytest.fixture(params=["folder", "bucket"])
+def checkpoint(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Checkpoint]:
+    if request.param == "folder":
+        yield Checkpoint(str(tmp_path / "checkpoint"), "", {})
+        return
+    with s3_server() as store:
+        store.make_bucket("pushes")
+        yield Checkpoint("s3a://pushes/checkpoint", connector(), store.variables)
 
 
 def record_outcomes(settings: Settings) -> list[str]:
@@ -117,10 +135,11 @@ def record_outcomes(settings: Settings) -> list[str]:
     return targets
 
 
-def run(settings: Settings, folder: Path, location: str, step: str) -> int:
+def run(settings: Settings, folder: Path, checkpoint: Checkpoint, step: str) -> int:
     """Run the stream until it dies at a step, or has read all records. Returns its exit code."""
-    command = [sys.executable, str(folder / "driver.py"), location, step]
-    with subprocess.Popen(command, env=environment(settings), start_new_session=True, cwd=folder) as driver:
+    command = [sys.executable, str(folder / "driver.py"), step, checkpoint.location, checkpoint.packages]
+    env = environment(settings) | checkpoint.variables
+    with subprocess.Popen(command, env=env, start_new_session=True, cwd=folder) as driver:
         try:
             return driver.wait(RUN_S)
         finally:
@@ -129,11 +148,11 @@ def run(settings: Settings, folder: Path, location: str, step: str) -> int:
 
 @pytest.mark.timeout(900)
 def test_stream_whose_driver_is_killed_at_each_step_sends_each_row_once(
-    location: str, fresh_settings: Settings, api: PushClient, tmp_path: Path
+    checkpoint: Checkpoint, fresh_settings: Settings, api: PushClient, tmp_path: Path
 ) -> None:
     targets = record_outcomes(fresh_settings)
     (tmp_path / "driver.py").write_text(DRIVER)
-    codes = {step: run(fresh_settings, tmp_path, location, step) for step in (*STEPS, "none")}
+    codes = {step: run(fresh_settings, tmp_path, checkpoint, step) for step in (*STEPS, "none")}
     assert codes == dict.fromkeys(STEPS, -signal.SIGKILL) | {"none": 0}
     with crew(fresh_settings, tmp_path / "crew", "one") as members:
         tasks = [task.id for task in api.tasks(id_prefix="again-")]

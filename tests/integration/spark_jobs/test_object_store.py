@@ -9,8 +9,10 @@ import urllib.request
 import uuid
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
 pytest.importorskip("moto")
@@ -19,15 +21,20 @@ pytest.importorskip("deltalake")
 from dispatcher.model.errors import FairlaneError, Refused, Unreachable
 from spark_jobs.backlog import snapshots as backlog_snapshots
 from spark_jobs.backlog.snapshot_files import SnapshotFiles
+from spark_jobs.ingest.audience import TableSource
+from spark_jobs.ingest.job import Counts, IngestOptions, dry_run
+from spark_jobs.ingest.suppression import SuppressOptions
 from spark_jobs.journal.compact import compact
 from spark_jobs.journal.files import OUTCOMES, STATES
 from spark_jobs.journal.job import create_journal
 from spark_jobs.journal.tables import outcomes as outcome_table
+from spark_jobs.source.task_options import parse_options
 from spark_jobs.storage.delta import Conflict
 from spark_jobs.storage.folder import Folder
 from tests.s3_server import S3Server, s3_server, storage_at
 from tests.unit.spark_jobs.backlog_rows import ms, snapshot
 from tests.unit.spark_jobs.journal_world import Topic, outcomes, ran, rows
+from tests.unit.spark_jobs.tables import TASK
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -173,6 +180,23 @@ def test_a_store_that_nobody_answers_for_is_told_in_one_line() -> None:
     nobody = storage_at("http://127.0.0.1:9")
     with pytest.raises(FairlaneError, match=r"Check the store and storage\.endpoint"):
         create_journal(Folder.of("s3://bucket/x", nobody))
+
+
+@pytest.mark.parametrize("scheme", ["s3", "s3a"])
+def test_text_audience_and_suppress_list_are_read_with_the_keys_of_the_store(
+    spark: "SparkSession", server: S3Server, tables: Folder, scheme: str
+) -> None:
+    server.put("bucket/of a day/people.csv", pa.table({"target": ["a", "b", "c"]}))
+    server.put("bucket/of a day/optout.csv", pa.table({"target": ["b"]}))
+    people, optout = (
+        TableSource(f"{scheme}://bucket/of a day/{name}.csv", storage=server.storage) for name in ("people", "optout*")
+    )
+    chosen = IngestOptions(
+        task=parse_options(TASK), audience=people, tables=tables, suppress=SuppressOptions(lists=(optout,))
+    )
+    assert dry_run(spark, chosen).counts == Counts(rows=3, accepted=2, duplicates=0, suppressed=1, refused=0)
+    with pytest.raises(Refused, match="the store refuses the key"):
+        dry_run(spark, replace(chosen, audience=replace(people, storage=storage_at(server.url, "wrong"))))
 
 
 def test_small_files_are_merged_and_spark_reads_them_without_a_connector(spark: "SparkSession", tables: Folder) -> None:

@@ -10,6 +10,7 @@ import venv
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from backends.pulsar.admin import PulsarAdmin
@@ -20,12 +21,15 @@ from dispatcher.wire.topics import Topics
 from fairlane.settings import Settings
 from producers.client import PushClient
 from tests.integration.worker_crew import crew, devices, environment, eventually
+from tests.s3_server import connector, s3_server
 from tests.spark_document import begin, blocks_of, path_with_commands
 
 pytest.importorskip("pyspark")
+pytest.importorskip("moto")
 
 ROWS, FEW, CHUNK = 20_000, 200, 5
-SMALL = "--driver-memory 512m --executor-memory 512m --conf spark.cores.max=1 --conf spark.ui.enabled=false"
+WIDE = "--driver-memory 512m --executor-memory 512m --conf spark.ui.enabled=false"
+SMALL = f"{WIDE} --conf spark.cores.max=1"
 DELIVERED_S = 120.0
 STARTED_S = 300.0
 OWN_SCRIPT = """
@@ -70,16 +74,16 @@ def small(settings: Settings, python: str, folder: Path) -> dict[str, str]:
     return {**environment(settings), **given}
 
 
-def documented(cluster: SparkCluster, folder: Path, count: int) -> list[str]:
+def documented(cluster: SparkCluster, folder: Path, count: int, shared: str = "") -> list[str]:
     """Return the commands of docs/spark.md for this cluster. The folder gets the files they need; the audience has
-    `count` rows."""
+    `count` rows. shared: what stands for the shared folder; by default this one."""
     (folder / "people.csv").write_text("target\n" + "".join(f"device-{number}\n" for number in range(count)))
     (folder / "sale.yaml").write_text(f"{{id: sale, app: shop, tier: high, channel: log, message: Hi, chunk: {CHUNK}}}")
     blocks = blocks_of("On a cluster")
     for block in blocks:
         if block.file:
             (folder / block.file).write_text(block.text)
-    here = {"spark://MASTER:7077": cluster.url, "/shared": str(folder)}
+    here = {"spark://MASTER:7077": cluster.url, "/shared": shared or str(folder)}
     commands = [block.text.strip() for block in blocks if block.kind == "sh"]
     for there, instead in here.items():
         commands = [command.replace(there, instead) for command in commands]
@@ -146,3 +150,41 @@ def test_executors_have_the_package_by_py_files_or_installed(
     with PushClient.connect(fresh_settings) as api, crew(fresh_settings, tmp_path / "crew", "one") as members:
         for name in ("installed", "sale"):
             members.check_sent_once(api.task(name), devices(FEW), DELIVERED_S)
+
+
+def test_tables_of_a_cluster_that_shares_no_folder_are_in_a_bucket(
+    cluster: SparkCluster, bare_python: str, fresh_settings: Settings, tmp_path: Path
+) -> None:
+    pack, submit = documented(cluster, tmp_path, FEW, "s3://pushes")[1].splitlines()
+    submit = submit.partition(" ingest ")[0].replace("--py-files", f"{WIDE} --py-files")
+    env = small(fresh_settings, bare_python, tmp_path) | {"FAIRLANE_TABLES": "s3://pushes/tables"}
+    people, optout = devices(FEW + 1), devices(1, first=FEW)
+    with s3_server() as store:
+        env |= store.variables
+        store.make_bucket("pushes")
+        store.put("pushes/people.parquet", pa.table({"target": people}))
+        store.put("pushes/people.csv", pa.table({"target": devices(FEW)}))
+        store.put("pushes/optout.csv", pa.table({"target": optout}))
+        with_connector = submit.replace("--py-files", f"--packages {connector()} --py-files")
+        tables = "--audience s3://pushes/people.parquet --suppress s3://pushes/optout.csv"
+        run(f"{pack}\n{with_connector} ingest sale.yaml {tables}\nfairlane backlog snapshot --once", tmp_path, env)
+        with (
+            PushClient.connect(fresh_settings) as api,
+            crew(fresh_settings, tmp_path / "crew", "one", config="[journal]\ntargets = 'all'") as members,
+        ):
+            members.check_sent_once(api.task("sale"), devices(FEW), DELIVERED_S)
+        run("fairlane backlog snapshot --once", tmp_path, env)
+        journal = json.loads(run(f"{submit} journal run --once -o json", tmp_path, env))
+        summed = json.loads(run(f"{submit} reconcile sale --audience s3://pushes/people.csv -o json", tmp_path, env))
+        report = json.loads(run(f"{submit} backlog report -o json", tmp_path, env))
+    assert journal["outcomes"] == FEW
+    assert summed == {}
+    assert report == {}
+
+
+def run(script: str, folder: Path, env: dict[str, str]) -> str:
+    """Return what commands print."""
+    with begin(script, folder, env) as running:
+        out, err = running.communicate(timeout=STARTED_S)
+    assert running.returncode == 0, out + err
+    return out

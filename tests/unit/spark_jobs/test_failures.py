@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from backends.extras import Missing
@@ -13,6 +15,11 @@ Traceback (most recent call last):
 CALLED = """An error occurred while calling o214.load.
 : org.apache.spark.SparkException: [FAILED_READ_FILE] Of file:/x. SQLSTATE: KD001
 \tat org.apache.spark.sql"""
+
+
+WRONG_KEY = """An error occurred while calling o199.load.
+: java.nio.file.AccessDeniedException: s3a://pushes/x: software.amazon.awssdk.services.s3.model.S3Exception: Forbidden (Service: S3, Status Code: 403, Request ID: null):403"""
+NO_CONNECTOR = ": java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found"
 
 
 class AnalysisException(Exception):
@@ -46,3 +53,16 @@ def test_an_error_is_told_in_one_line_and_one_of_ours_keeps_its_kind(
 ) -> None:
     found = failure_of(error)
     assert (type(found), str(found)) == (kind, message)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (WRONG_KEY, r"^s3://pushes/x cannot be reached: the store refuses the key \(Forbidden\)\. Check storage\."),
+        (NO_CONNECTOR, r"^Spark has no connector to this store: .*=org\.apache\.hadoop:hadoop-aws:VERSION"),
+    ],
+)
+def test_error_of_a_store_names_the_next_step_in_one_line(text: str, message: str) -> None:
+    found = str(failure_of(RuntimeError(text)))
+    assert re.search(message, found)
+    assert "\n" not in found

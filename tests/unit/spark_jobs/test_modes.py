@@ -7,7 +7,8 @@ import pytest
 
 from dispatcher.model.errors import FairlaneError
 from spark_jobs.session.failures import translated
-from tests.unit.spark_jobs.tables import TASK
+from spark_jobs.source.source import StreamWriter
+from tests.unit.spark_jobs.tables import TASK, target
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,6 +45,20 @@ def test_stream_in_another_mode_is_refused(spark: "SparkSession", mode: str, tmp
     with pytest.raises(FairlaneError, match=r"^[^\n]+`\.outputMode\(\"append\"\)`[^\n]+$"), translated():
         writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
     assert jobs_of(spark) == before
+
+
+def test_stream_of_outcomes_with_a_continuous_trigger_is_refused(spark: "SparkSession", tmp_path: Path) -> None:
+    outcomes = spark.readStream.format("fairlane-outcomes").options(**NOWHERE).load().select("target")
+    writer = outcomes.writeStream.format("fairlane").options(**TASK, **NOWHERE).trigger(continuous="1 second")
+    before = jobs_of(spark)
+    with pytest.raises(FairlaneError, match=r"^[^\n]+`\.trigger\(availableNow=True\)`\.$"), translated():
+        writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
+    assert jobs_of(spark) == before
+
+
+def test_epoch_of_a_continuous_trigger_is_not_committed() -> None:
+    with pytest.raises(FairlaneError, match=r"`\.trigger\(availableNow=True\)`\.$"):
+        StreamWriter(target()).commit([None], 0)
 
 
 def test_reading_names_the_format_to_read(spark: "SparkSession") -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from backends.settings import StorageSettings
 from dispatcher.channels.submission.address import BLANKS, address_form
 from dispatcher.model.errors import InvalidInput, Refused
 from spark_jobs.cli.handlers.table_source import names_of, source_of, suppress_of
@@ -115,7 +116,7 @@ def test_a_list_is_read_with_options_and_names_of_its_own(spark: "SparkSession",
             "suppress": [str(tmp_path / name) for name in suppress],
             "min_matched": 0.5,
         }
-        source = source_of(str(tmp_path / "people.csv"), given)
+        source = source_of(str(tmp_path / "people.csv"), given, StorageSettings())
         task = parse_options({**TASK, "channel": "apns", "variables": ""})
         made = IngestOptions(
             task=task,
