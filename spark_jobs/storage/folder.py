@@ -175,8 +175,7 @@ def _failure(folder: Folder, verb: str, error: Exception) -> FairlaneError:
 
 
 def known_failure(url: str, verb: str, text: str) -> FairlaneError | None:
-    """Return the error for the message of a store's client, be it of pyarrow, delta-rs or Hadoop; None if the message
-    names none of the usual causes."""
+    """Return the error for a message of pyarrow, delta-rs or Hadoop; None if it names none of the usual causes."""
     if _BUCKET.search(text):
         return Refused(f"The bucket of {url} does not exist.", "Create it, or name another one.")
     if _KEY.search(text):

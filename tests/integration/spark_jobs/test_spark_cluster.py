@@ -76,7 +76,7 @@ def small(settings: Settings, python: str, folder: Path) -> dict[str, str]:
 
 def documented(cluster: SparkCluster, folder: Path, count: int, shared: str = "") -> list[str]:
     """Return the commands of docs/spark.md for this cluster. The folder gets the files they need; the audience has
-    `count` rows. shared: what stands for the shared folder; by default this one."""
+    `count` rows. shared: the shared folder; by default this one."""
     (folder / "people.csv").write_text("target\n" + "".join(f"device-{number}\n" for number in range(count)))
     (folder / "sale.yaml").write_text(f"{{id: sale, app: shop, tier: high, channel: log, message: Hi, chunk: {CHUNK}}}")
     blocks = blocks_of("On a cluster")

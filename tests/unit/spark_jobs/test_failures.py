@@ -18,7 +18,8 @@ CALLED = """An error occurred while calling o214.load.
 
 
 WRONG_KEY = """An error occurred while calling o199.load.
-: java.nio.file.AccessDeniedException: s3a://pushes/x: software.amazon.awssdk.services.s3.model.S3Exception: Forbidden (Service: S3, Status Code: 403, Request ID: null):403"""
+: java.nio.file.AccessDeniedException: s3a://pushes/x: software.amazon.awssdk.services.s3.model.S3Exception: Forbidden \
+(Service: S3, Status Code: 403, Request ID: null):403"""
 NO_CONNECTOR = ": java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found"
 
 
