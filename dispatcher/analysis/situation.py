@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Self
 
-from dispatcher.analysis.failing import fails_by, waits_for_retry
+from dispatcher.analysis.failing import fails_by, is_incomplete, waits_for_retry
 from dispatcher.analysis.forecast import MAX_STEPS, Steps, forecast, present_rates
 from dispatcher.analysis.rates import (
     BEHIND_S,
@@ -88,7 +88,7 @@ class Situation(NamedTuple):
 
         A task that nothing is known to limit has the end of its own rate, or of all that is sent if it has just begun.
         There is no prediction for a task whose audience is still being submitted, unless its expected size is known and
-        not yet reached.
+        not yet reached, and some of it waits.
         """
         if not self.workers_rate:
             return Outlook()
@@ -96,7 +96,8 @@ class Situation(NamedTuple):
         etas: dict[str, float] = {}
         for task in self.tasks:
             seconds = done_s[task.id]
-            if seconds is None or not (task.sealed or task.expected_targets > task.targets.total):
+            is_unknown = not task.sealed and task.expected_targets <= task.targets.total
+            if seconds is None or is_unknown or is_incomplete(task):
                 continue
             if seconds == 0.0 < task.targets.pending:
                 rate = task.rate or self.measured_rate

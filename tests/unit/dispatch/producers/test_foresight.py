@@ -95,8 +95,9 @@ def test_of_an_audience_that_still_comes_no_end_is_foreseen_unless_its_size_is_k
     streams = task_view("b", 500, sealed=False, expected_targets=-1)
     over = task_view("c", 500, sealed=False, expected_targets=400)
     known = task_view("d", 500, sealed=False, expected_targets=2_000)
-    found = etas(Service([died, streams, over, known], 1_000, serving(1_000)))
-    assert found == [None, None, None, pytest.approx(3.0)]
+    broken = task_view("e", 0, sealed=False, expected_targets=2_000)
+    found = etas(Service([died, streams, over, known, broken], 1_000, serving(1_000)))
+    assert found == [None, None, None, pytest.approx(5.0, abs=0.1), None]
 
 
 def test_paused_and_ended_tasks_get_no_estimate() -> None:
