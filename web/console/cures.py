@@ -72,7 +72,9 @@ def _of_settings(task: TaskView, cause: str, settings: Globals) -> Iterator[Cure
         given = {"channel": task.channel, "paused": "false", **back}
         yield Cure(f"Channel {task.channel} resumed", "/limits/channel", given)
     elif cause == FLOW_PAUSED:
-        yield Cure(f"App {task.app} resumed on {task.channel}", "/limits/channel", {**flow, "paused": "false", **back})
+        yield Cure(
+            f"App {task.app} resumed on channel {task.channel}", "/limits/channel", {**flow, "paused": "false", **back}
+        )
     elif pool:
         unit = {"unit": str(settings.unit(cause.removeprefix("cap:")))} if pool.quota else {}
         named = {kind: name for kind, name in pool._asdict().items() if name}

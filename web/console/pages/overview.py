@@ -101,13 +101,11 @@ def _held(visit: Visit, tasks: Sequence[TaskView]) -> dict[str, dict[str, Any]]:
         if (why := known.get(task.id)) is None:
             continue
         parts = {part.cause: part.ms / max(1, why.age_ms) for part in why.parts}
-        cause, text = cause_now(task, why.now, why.last, why.flow_pause, settings)
-        if is_past := not cause:
-            cause = next((cause for cause in parts if cause != UNKNOWN), "")
-            text = CauseShare(cause, 0).meaning
+        held = Held(task, *cause_now(task, why.now, why.last, why.flow_pause, settings))
+        past = "" if held.cause else next((cause for cause in parts if cause != UNKNOWN), "")
         largest = [(part.meaning, parts[part.cause]) for part in why.parts[:3]]
-        held = Held(task, cause, text)
-        found[task.id] = {"held": held, "parts": largest, "part": parts.get(cause), "is_past": is_past}
+        was = CauseShare(past, 0).meaning
+        found[task.id] = {"held": held, "parts": largest, "part": parts.get(held.cause or past), "past": was}
     return found
 
 

@@ -97,12 +97,12 @@ def count(world: DeskWorld, cause: str) -> None:
 
 CURES: dict[str, tuple[Callable[[DeskWorld], object], str, str]] = {
     "channel paused": (lambda world: world.client.pause_channel("log"), "Channel log resumed done", "/limits/channel"),
-    "app paused": (pause_app, "App shop resumed on log done", "/limits/channel"),
+    "app paused": (pause_app, "App shop resumed on channel log done", "/limits/channel"),
     "task paused": (lambda world: world.client.task("sale").pause(), "Resumed done", "/tasks/sale/change"),
     "cap of app": (cap_app, "No cap of app shop on channel log done", "/limits/channel"),
     "own cap": (cap_task, "No cap of its own done", "/tasks/sale/change"),
     "capacity": (use_capacity, "Capacity 20/s done", "/limits/service"),
-    "failing": (lambda world: fail(world, "sale"), "An answer of the provider. Nothing is lost", ""),
+    "failing": (lambda world: fail(world, "sale"), "Let its provider answer: check the address", ""),
 }
 """By what holds a task back: what makes it so, what is said first to help, and the form of it."""
 
@@ -133,7 +133,7 @@ async def test_who_may_not_change_settings_is_told_who_may(world: DeskWorld) -> 
     pause_app(world)
     async with browsing(world, token(world)) as browser:
         page = await browser.get("/tasks/~sale?if=1")
-        assert "What would help A change of the service's limits, which an operator makes." in page.text
+        assert "What would help Ask an operator: limits of the service hold it back." in page.text
         assert "/limits" not in page.html
 
 
@@ -144,7 +144,9 @@ async def test_with_many_tasks_the_cure_is_offered_before_its_effect_is_worked_o
     pause_app(world)
     work(world)
     async with browsing(world) as browser:
-        assert "App shop resumed on log Its plan says what it would do." in (await browser.get("/tasks/sale")).text
+        assert (
+            "App shop resumed on channel log Its plan says what it would do." in (await browser.get("/tasks/sale")).text
+        )
 
 
 async def test_resume_of_a_task_whose_app_is_paused_says_so_and_leads_there(world: DeskWorld) -> None:
@@ -218,7 +220,8 @@ async def test_page_of_a_task_whose_tries_fail_says_why_without_the_command_line
         text = (await browser.get("/tasks/sale")).text
         assert "Now: its tries fail: Failed to connect, next at " in text
         assert text.count("Failed to connect") == 1
-        assert "Nothing is lost: it is tried again by itself. Check the address and the settings of channel log" in text
+        assert "Let its provider answer: check the address and the settings of channel log, or pause" in text
+        assert "Nothing is lost: it is tried again by itself." in text
         assert "No weight, tier or cap helps while its tries fail." in text
         assert "67,660 tries were put back unsent so far" in text
         assert "Now: " in (await browser.get("/tasks/digest")).text
@@ -251,7 +254,7 @@ async def test_task_whose_submission_has_died_says_so_everywhere(world: DeskWorl
     async with browsing(world) as browser:
         page = (await browser.get("/tasks/half")).text
         assert f"Now: {text}" in page
-        assert "submitted again with the same id go on where it broke off. If nobody needs it, cancel it." in page
+        assert "Submit the same targets again with the same id: it goes on where it broke off." in page
         assert "No weight, tier or cap helps while its submission is not complete." in page
         assert "0 of 0 stored; 30,000 announced" in page
         plan = (await browser.send("/tasks/half/change", {"do": "cancel"})).text
