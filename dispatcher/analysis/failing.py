@@ -2,12 +2,14 @@
 
 from dispatcher.analysis.send_errors import CAP_TEXT
 from dispatcher.analysis.task_times import PROVIDER, RETRY_WAIT
-from dispatcher.model.view import TaskView
+from dispatcher.model.view import Globals, TaskView
 
 FAILING = "failing"
 """The state of such a task, and its cause."""
 STUCK = "stuck"
 """The state of a task that waits, is not sent, and has no predicted end."""
+INCOMPLETE = "incomplete"
+"""The state of a task of which nothing more can be sent before more of its audience is submitted."""
 HIDDEN_BY = ("", RETRY_WAIT, PROVIDER)
 """The cause of such a task, beside those of `why`."""
 _RECENT_MS = 60_000
@@ -33,7 +35,7 @@ def fails_by(task: TaskView, now_ms: int) -> str:
 
 
 def is_incomplete(task: TaskView) -> bool:
-    """Return whether nothing more of a task can be sent before more of its audience is submitted."""
+    """Return whether a task is INCOMPLETE."""
     is_open = task.state == "running" and not (task.sealed or task.closed or task.rate)
     return is_open and (task.hold_until_sealed or not task.targets.pending)
 
@@ -52,3 +54,14 @@ def trouble(task: TaskView, eta_s: float | None, now_ms: int) -> str:
 def waits_for_retry(task: TaskView, now_ms: int) -> bool:
     """Return whether nothing of a task is sent before its next try."""
     return not task.rate and task.last_error is not None and task.last_error.retry_ms > now_ms
+
+
+def shown_state(task: TaskView, eta_s: float | None, now_ms: int, settings: Globals | None) -> str:
+    """Return the state of a task as people see it: of a running one also why it is not sent."""
+    if task.rate or task.state != "running":
+        return task.state
+    if is_incomplete(task):
+        return INCOMPLETE
+    if settings and settings.stops(task.channel, task.app):
+        return "paused"
+    return trouble(task, eta_s, now_ms) or task.state

@@ -53,8 +53,8 @@ class BoardDesk(Acting):
 
     @action("tasks.list")
     def facets(self, only: Mapping[str, str | None]) -> dict[str, dict[str, int]]:
-        """Return the number of live tasks by app, state, tier, channel and trouble, each among those that the other
-        fields of `only` select. Raises InvalidInput."""
+        """Return the number of live tasks by app, shown state, tier and channel, each among those that the other fields
+        of `only` select. Raises InvalidInput."""
         facets, app = self._board.facets(self._selection(only)), self.principal.app
         return facets if not app else {**facets, "app": {app: facets["app"].get(app, 0)}}
 

@@ -59,5 +59,5 @@ def settings_known(visit: Visit) -> Globals | None:
 def failing_tasks(board: BoardDesk) -> Sequence[TaskView]:
     """Return tasks whose tries fail."""
     now_ms = round(time.time() * 1000)
-    listed = board.tasks({"trouble": FAILING}, "-eta", _LOOKED_AT, None).tasks
+    listed = board.tasks({"shown": FAILING}, "-eta", _LOOKED_AT, None).tasks
     return [task for task in listed if fails_by(task, now_ms)]

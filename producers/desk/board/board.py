@@ -284,6 +284,9 @@ class Board:
             self._epoch, self._position, self._sweep = epoch, self._feed.last(), _Sweep()
             self._marks, self._is_complete = {}, False
         self._check_epoch(epoch)
+        settings = self._registry.service.globals()
+        self._shown.is_stale |= settings != self._shown.settings
+        self._shown.settings = settings
         if not self._is_complete:
             self._sweep.total = self._registry.tasks.live_count()
         self._name(self._due(), now_s)

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple, Self
 
 import msgspec
 
-from dispatcher.analysis.failing import FAILING, STUCK, trouble
+from dispatcher.analysis.failing import shown_state
 from dispatcher.model.errors import DECODING_ERRORS, InvalidInput
-from dispatcher.model.view import TaskView
+from dispatcher.model.view import Globals, TaskView
 from producers.desk.board.groups import TaskGroup, grouped
 from producers.desk.scoped_ids import AS_IS, ScopedIds
 
@@ -21,7 +21,7 @@ SORTS = ("created", "eta", "rate", "pending", "id")
 Value = float | str
 COUNTED = ("app", "state", "tier", "channel")
 """Fields by which live tasks are counted."""
-CONSOLE = ("eta", "_groups", "_troubled")
+CONSOLE = ("eta", "_groups", "_odd", "_shown_counts")
 """Parts that the first pages of the console need: they are made for all lists, so that nobody waits for them."""
 _INTERNAL = ScopedIds("")
 _BLOCK = 2_000
@@ -42,8 +42,8 @@ class Selection:
     id_prefix: str | None = None
     q: str | None = None
     """A part of the id; if no app is selected, also of the app."""
-    trouble: str | None = None
-    """FAILING or STUCK of dispatcher.analysis.failing; known to `Lists` alone."""
+    shown: str | None = None
+    """The state as of dispatcher.analysis.failing.shown_state; known to `Lists` alone."""
     ids: ScopedIds = _INTERNAL
     """How the ids are shown in which `id_prefix` and `q` are looked for."""
 
@@ -114,14 +114,20 @@ class Lists:
     """Live tasks in every order, at one moment."""
 
     def __init__(
-        self, tasks: Iterable[TaskView] = (), etas: Mapping[str, float] | None = None, now_ms: int = 0
+        self,
+        tasks: Iterable[TaskView] = (),
+        etas: Mapping[str, float] | None = None,
+        now_ms: int = 0,
+        settings: Globals | None = None,
     ) -> None:
-        """etas: seconds until done by task; tasks without one come last. now_ms: their wall time."""
+        """etas: seconds until done by task; tasks without one come last. now_ms: their wall time. settings: of the
+        service, which may pause channels and apps."""
         self.used = {*CONSOLE}
-        """The orders that are asked for, the groups, and the tasks in trouble."""
+        """The orders that are asked for, the groups, and the counts by shown state."""
         self._etas = etas or {}
         self._tasks = list(tasks)
         self._now_ms = now_ms
+        self._settings = settings
         self._orders: dict[str, list[TaskView]] = {}
 
     def prepare(self, used: Iterable[str]) -> bool:
@@ -146,13 +152,17 @@ class Lists:
         return grouped(self._tasks)
 
     @cached_property
-    def _troubled(self) -> dict[str, dict[str, TaskView]]:
-        """Tasks in trouble, by trouble and id."""
-        found: dict[str, dict[str, TaskView]] = {FAILING: {}, STUCK: {}}
+    def _odd(self) -> dict[str, tuple[TaskView, str]]:
+        """Tasks whose shown state is not their own, and that state, by id."""
+        etas, now_ms, settings, odd = self._etas, self._now_ms, self._settings, dict[str, tuple[TaskView, str]]()
         for task in self._tasks:
-            if kind := trouble(task, self._etas.get(task.id), self._now_ms):
-                found[kind][task.id] = task
-        return found
+            if (state := shown_state(task, etas.get(task.id), now_ms, settings)) != task.state:
+                odd[task.id] = task, state
+        return odd
+
+    @cached_property
+    def _shown_counts(self) -> Counter[tuple[str, ...]]:
+        return _moved(self._counts.copy(), self._odd.values())
 
     def groups(self) -> list[TaskGroup]:
         """Return the tasks in groups."""
@@ -164,23 +174,21 @@ class Lists:
     ) -> tuple[list[TaskView], str | None]:
         """Return the selected tasks after a cursor, and the cursor of the next page. Raises InvalidInput."""
         found: list[TaskView] = []
-        most = sum(count for values, count in self._counts.items() if not selection.missed(values))
-        if selection.trouble:
-            most = min(most, len(self._troubled.get(selection.trouble, ())))
+        counts, wanted = self._counts, selection
+        if selection.shown:
+            counts, wanted = self._shown_counts, replace(selection, state=selection.shown)
+        most = sum(count for values, count in counts.items() if not wanted.missed(values))
         for block in self._blocks(sort, sort.after(cursor)):
             if len(found) == most:  # of a rare state: the other tasks need no look
                 break
-            found += selection.among(self._in_trouble(block, selection.trouble))
+            found += selection.among(self._shown_as(selection.shown, block))
             if len(found) > limit:
                 return found[:limit], sort.cursor(self._key(sort.by)(found[limit - 1]))
         return found, None
 
-    def _in_trouble(self, block: list[TaskView], kind: str | None) -> list[TaskView]:
-        if kind is None:
-            return block
-        self.used.add("_troubled")
-        known = self._troubled.get(kind, {})
-        return [task for task in block if task.id in known]
+    def _shown_as(self, state: str | None, tasks: list[TaskView]) -> list[TaskView]:
+        odd = self._odd if state else {}
+        return [task for task in tasks if odd.get(task.id, (task, task.state))[1] == state] if state else tasks
 
     def counts(self, app: str = "") -> dict[str, dict[str, int]]:
         """Return the number of tasks by value of each of COUNTED; app: only of its own, empty: of all."""
@@ -192,24 +200,19 @@ class Lists:
         return {name: dict(count) for name, count in counts.items()}
 
     def facets(self, selection: Selection) -> dict[str, dict[str, int]]:
-        """Return the number of tasks by value of each of COUNTED, and by trouble: those that all other fields of a
-        selection select."""
-        counts = self._counts
+        """Return the number of tasks by value of each of COUNTED, the state as it is shown: those that all other fields
+        of a selection select."""
+        counts = self._shown_counts
         if selection.q or selection.id_prefix:
             named = replace(selection, app=None, state=None, tier=None, channel=None).among(self._tasks)
-            counts = Counter(map(attrgetter(*COUNTED), named))
-        facets: dict[str, Counter[str]] = {name: Counter() for name in (*COUNTED, "trouble")}
+            odd = (self._odd[task.id] for task in named if task.id in self._odd)
+            counts = _moved(Counter(map(attrgetter(*COUNTED), named)), odd)
+        facets: dict[str, Counter[str]] = {name: Counter() for name in COUNTED}
+        wanted = replace(selection, state=selection.shown)
         for values, count in counts.items():
-            given, missed = dict(zip(COUNTED, values, strict=True)), selection.missed(values)
+            given, missed = dict(zip(COUNTED, values, strict=True)), wanted.missed(values)
             for name in missed if len(missed) == 1 else () if missed else COUNTED:
                 facets[name][given[name]] += count
-        self.used.add("_troubled")
-        of_any_state = replace(selection, state=None, trouble=None)
-        for kind, tasks in self._troubled.items():
-            facets["trouble"][kind] = len(of_any_state.among(tasks.values()))
-        if selection.trouble:
-            in_trouble = Lists(self._troubled.get(selection.trouble, {}).values()).facets(of_any_state)
-            return {**in_trouble, "state": dict(facets["state"]), "trouble": dict(facets["trouble"])}
         return {name: dict(count) for name, count in facets.items()}
 
     def size(self, app: str = "") -> int:
@@ -243,3 +246,11 @@ class Lists:
             etas = self._etas
             return lambda task: etas.get(task.id, math.inf)
         return attrgetter({"created": "created_ms", "pending": "targets.pending"}.get(by, by))
+
+
+def _moved(counts: Counter[tuple[str, ...]], odd: Iterable[tuple[TaskView, str]]) -> Counter[tuple[str, ...]]:
+    """Move tasks to other states in counts of them by COUNTED. Return the counts."""
+    for task, state in odd:
+        counts[task.app, task.state, task.tier, task.channel] -= 1
+        counts[task.app, state, task.tier, task.channel] += 1
+    return +counts

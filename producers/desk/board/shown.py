@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 
 from dispatcher.clock import Clock
-from dispatcher.model.view import TaskView
+from dispatcher.model.view import Globals, TaskView
 from producers.desk.board.lists import Lists
 
 COSTS = 20
@@ -25,6 +25,8 @@ class ShownLists:
         """Whether they have all live tasks."""
         self.is_stale = False
         """Set once a task, or an estimate, differs from that in the lists."""
+        self.settings: Globals | None = None
+        """Of the service; a change makes the lists stale."""
         self._clock = clock
         self._next: tuple[Lists, float, bool] | None = None
         self._next_at_s = float("-inf")
@@ -43,7 +45,7 @@ class ShownLists:
             if began_s < self._next_at_s:
                 return
             self.is_stale, self._cost_s = False, 0.0
-            self._next = Lists(tasks, etas, self._clock.wall_ms()), as_of_s, is_complete
+            self._next = Lists(tasks, etas, self._clock.wall_ms(), self.settings), as_of_s, is_complete
         is_ready = self._prepare(self._next[0], began_s + _STEP_S)
         self._cost_s += self._clock.monotonic_s() - began_s
         if is_ready:

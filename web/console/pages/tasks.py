@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import urlencode
 
-from dispatcher.analysis.failing import FAILING, STUCK
+from dispatcher.analysis.failing import FAILING, INCOMPLETE, STUCK
 from dispatcher.model.errors import InvalidInput, NotReady, Unreachable
 from dispatcher.model.view import ENDED_STATES, Globals, TaskView
 from dispatcher.wire.topics import TASK_PATTERN
@@ -40,7 +40,7 @@ def read(visit: Visit) -> dict[str, Any]:
     rows = MAX_ROWS if query.get("format") == "csv" else ROWS
     listed = board.tasks(selected, sort, rows, query.get("cursor"))
     facets = board.facets({**selected, "state": None} if ended else selected)
-    states, why = facets["state"] | facets["trouble"], _why(visit, listed.tasks)
+    states, why = facets["state"], _why(visit, listed.tasks)
     kept = {name: query[name] for name in (*FILTERS, "sort") if name in query}
     return {
         "tasks": listed.tasks,
@@ -52,8 +52,8 @@ def read(visit: Visit) -> dict[str, Any]:
         "ended": ended,
         "ended_states": ENDED_STATES,
         "is_id": _ID.fullmatch(only["q"] or "") is not None,
-        "matching": None if ended else states.get(only["state"], 0) if only["state"] else sum(facets["state"].values()),
-        "live": {state: states.get(state, 0) for state in (FAILING, STUCK, *LIVE_STATES)},
+        "matching": None if ended else states.get(only["state"], 0) if only["state"] else sum(states.values()),
+        "live": {state: states.get(state, 0) for state in (FAILING, STUCK, INCOMPLETE, *LIVE_STATES)},
         "facets": facets,
         "cursor": listed.cursor,
         "address": lambda **changed: _address(kept, **changed),
@@ -62,8 +62,7 @@ def read(visit: Visit) -> dict[str, Any]:
 
 def _selection(only: Mapping[str, str | None]) -> dict[str, str | None]:
     """Return a filter as the board takes it."""
-    state = only["state"]
-    return {**only, "state": None, "trouble": state} if state in (FAILING, STUCK) else dict(only)
+    return {**only, "state": None, "shown": only["state"]}
 
 
 def _why(visit: Visit, tasks: Sequence[TaskView]) -> dict[str, tuple[str, str]]:
@@ -110,7 +109,7 @@ def _chosen(visit: Visit) -> TaskFilter:
     if not any(only.values()):
         raise InvalidInput("No filter is set: this would be all tasks.", "Choose an app, a state or a tier first.")
     part = only["q"]
-    if part is None and only["state"] not in (FAILING, STUCK):
+    if part is None and only["state"] in (None, "scheduled"):
         return TaskFilter(app=only["app"], state=only["state"], tier=only["tier"], channel=only["channel"])
     tasks = visit.desks.board.tasks(_selection(only), "id", MAX_ROWS + 1, None).tasks
     if not 0 < len(tasks) <= MAX_ROWS:

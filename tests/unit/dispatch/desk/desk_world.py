@@ -129,7 +129,7 @@ class LiveBoard(Board):
         return self._lists().facets(selection)
 
     def _lists(self) -> Lists:
-        return Lists(self.live(), self._etas, round(time.time() * 1000))
+        return Lists(self.live(), self._etas, round(time.time() * 1000), self._registry.service.globals())
 
     def live(self) -> list[TaskView]:
         return self._registry.tasks.live(TASK_VIEW)

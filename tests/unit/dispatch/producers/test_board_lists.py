@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.analysis.failing import STUCK
+from dispatcher.analysis.failing import INCOMPLETE, STUCK, shown_state
 from dispatcher.analysis.send_errors import SendError
 from dispatcher.model.errors import InvalidInput
-from dispatcher.model.view import TaskView
+from dispatcher.model.flow_pause import ended
+from dispatcher.model.view import Globals, TaskView
 from producers.desk.board.lists import SORTS, Lists, Selection, Sort
 from producers.desk.scoped_ids import ScopedIds
 from tests.unit.tasks import task_view
@@ -132,20 +133,42 @@ def test_counts_are_those_of_the_tasks_of_the_app(board: tuple[list[TaskView], d
     assert Lists(board[0]).size(app) == len(own)
 
 
-@given(boards(), selections())
-def test_stuck_tasks_are_counted_as_their_pages_show_them(
-    board: tuple[list[TaskView], dict[str, float]], selection: Selection
+@given(boards(), selections(), st.booleans())
+def test_tasks_are_counted_by_the_state_in_which_their_pages_show_them(
+    board: tuple[list[TaskView], dict[str, float]], selection: Selection, is_paused: bool
 ) -> None:
-    tasks, etas = board
-    stuck = replace(selection, state=None, trouble=STUCK)
-    found = {task.id for page in pages(Lists(tasks, etas), stuck, Sort(), 3) for task in page}
-    idle = {task.id for task in tasks if task.state == "running" and task.targets.pending and not task.rate}
-    expected = {task.id for task in tasks if naive(task, replace(selection, state=None))} & (idle - etas.keys())
-    assert found == expected
-    assert Lists(tasks, etas).facets(selection)["trouble"].get(STUCK, 0) == len(expected)
-    any_tier = replace(stuck, tier=None)
-    of_tiers = {task.tier for page in pages(Lists(tasks, etas), any_tier, Sort(), 3) for task in page}
-    assert Lists(tasks, etas).facets(stuck)["tier"].keys() == of_tiers
+    (tasks, etas), of_any = board, replace(selection, state=None)
+    settings = Globals(capacity=0, tier_weights={}, flow_pauses={"null/shop": ended(1, "")} if is_paused else {})
+    lists, expected = Lists(tasks, etas, 0, settings), dict[str, set[str]]()
+    for task in filter(lambda task: naive(task, of_any), tasks):
+        state = shown_state(task, etas.get(task.id), 0, settings)
+        expected.setdefault(state, set()).add(task.id)
+    assert lists.facets(of_any)["state"] == {state: len(ids) for state, ids in expected.items()}
+    for state in ("running", "paused", "scheduled", STUCK, INCOMPLETE):
+        chosen = replace(of_any, shown=state)
+        found = [task for page in pages(lists, chosen, Sort(), 3) for task in page]
+        assert {task.id for task in found} == expected.get(state, set())
+        assert len(found) == sum(lists.facets(chosen)["tier"].values()) if of_any.tier is None else True
+
+
+@pytest.mark.parametrize(
+    ("fields", "state"),
+    [
+        ({}, STUCK),
+        ({"rate": 1.0}, "running"),
+        ({"pending": 0, "sealed": False}, INCOMPLETE),
+        ({"sealed": False, "hold_until_sealed": True}, INCOMPLETE),
+        ({"app": "paused"}, "paused"),
+        ({"app": "paused", "pending": 0, "sealed": False}, INCOMPLETE),
+        ({"channel": "paused"}, "paused"),
+        ({"state": "scheduled", "app": "paused"}, "scheduled"),
+    ],
+)
+def test_state_of_a_running_task_says_why_it_is_not_sent(fields: dict[str, Any], state: str) -> None:
+    settings = Globals(
+        capacity=0, tier_weights={}, paused_channels=frozenset({"paused"}), flow_pauses={"null/paused": ended(1, "")}
+    )
+    assert shown_state(task_view("a", **{"pending": 1} | fields), None, 0, settings) == state
 
 
 @pytest.mark.parametrize("sort", SORT_TEXTS)
@@ -191,5 +214,5 @@ def test_lists_are_made_with_what_the_first_pages_of_the_console_need() -> None:
     while lists.prepare(Lists().used):
         pass
     made = vars(lists)
-    assert {"_groups", "_troubled"} <= made.keys()
+    assert {"_groups", "_shown_counts"} <= made.keys()
     assert "eta" in made["_orders"]

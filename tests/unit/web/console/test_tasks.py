@@ -82,7 +82,7 @@ async def test_filter_is_the_address_and_counts_are_of_what_matches(world: DeskW
     async with browsing(world) as browser:
         every = await browser.get("/tasks")
         assert len(rows(every.html)) == 14
-        assert "running 14" in every.text
+        assert "stuck 14 incomplete 0 scheduled 0 running 0" in every.text
         assert "14 of 14 tasks" in every.text
         low = await browser.get("/tasks?tier=low&q=low-0&sort=-created")
         assert rows(low.html) == [f"low-{number:02}" for number in reversed(range(10))]
@@ -102,7 +102,7 @@ async def test_tasks_whose_tries_fail_and_stuck_ones_are_counted_and_filtered(
         page = await browser.get("/tasks")
         assert len(rows(page.html)) == 14
         assert "failing 1" in page.text
-        assert "stuck 2" in page.text
+        assert "stuck 2 incomplete 0 scheduled 0 running 11" in page.text, "each is counted once"
         assert "no end in sight" in page.text
         assert rows((await browser.get("/tasks?state=failing")).html) == ["low-07"]
         page = await browser.get("/tasks?state=stuck&tier=high")
@@ -114,6 +114,18 @@ async def test_tasks_whose_tries_fail_and_stuck_ones_are_counted_and_filtered(
         assert {task.id for task in world.board.live() if task.state == "paused"} == {"sale", "digest"}
         assert "failing" in (await browser.get("/tasks/low-07")).text
         assert "in 10 s" not in (await browser.get("/tasks/low-07")).text
+
+
+async def test_tasks_are_counted_and_filtered_by_their_badges(world: DeskWorld) -> None:
+    world.client.change_service(lambda service: service.pause_flow("log", "news"))
+    submit_half(world)
+    async with browsing(world) as browser:
+        assert "incomplete 1 scheduled 0 running 0 paused 1" in (await browser.get("/tasks")).text
+        for state, task in (("incomplete", "half"), ("paused", "digest")):
+            page = await browser.get(f"/tasks?state={state}")
+            assert rows(page.html) == [task]
+            assert f"{task} " in page.text
+            assert f" {state} " in page.text.partition("Why it waits")[2]
 
 
 async def test_rows_say_what_holds_the_task_back(world: DeskWorld) -> None:
