@@ -37,6 +37,7 @@ def read(visit: Visit) -> dict[str, Any]:
             **{field: getattr(used.get(name) or app_usage(name, settings, [], {}), field) for field in _USED},
             "keys": live[name],
             "used_ms": last.get(name, 0),
+            "is_default": name not in policies,
             "policy": msgspec.structs.asdict(policies.get(name, AppPolicy())),
         }
         for name in sorted(names)
