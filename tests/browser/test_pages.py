@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser
 
-from tests.browser.accessible import violations
+from tests.browser.accessible import ROWS, violations
 from tests.browser.conftest import Opened, opened
 from tests.browser.scene import IN_REDIS, MANY, Scene, scene
 from tests.integration.worker_crew import eventually
@@ -37,8 +37,10 @@ def full() -> Iterator[Scene]:
         yield made
 
 
-def looked_at(tab: Opened, paths: list[str], check: Callable[[str, str], None] = lambda _, __: None) -> None:
-    """Hold pages to what must be so of all; check: gets the path and the text of the page."""
+def looked_at(
+    tab: Opened, paths: list[str], check: Callable[[str, str], None] = lambda _, __: None, rows: int = ROWS
+) -> None:
+    """Hold pages to what must be so of all; check: gets the path and the text of the page; rows: of each table."""
     wrong: list[str] = []
     for path in paths:
         status = tab.go(path)
@@ -46,7 +48,7 @@ def looked_at(tab: Opened, paths: list[str], check: Callable[[str, str], None] =
         assert tab.page.locator("h1").count() == 1, path
         width = tab.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         wrong += [f"{path}: wider than the window by {width}"] if width > 0 else []
-        wrong += violations(tab.page)
+        wrong += violations(tab.page, rows)
         check(path, tab.page.inner_text("main"))
     assert not wrong, "\n".join(wrong)
     assert not tab.complaints
@@ -62,7 +64,7 @@ def test_empty_service_says_what_would_be_there(chromium: Browser, empty: Scene,
 @look
 def test_pages_of_many_tasks_have_fifty_rows(chromium: Browser, full: Scene, look: str) -> None:
     with opened(chromium, full, **LOOKS[look]) as tab:
-        looked_at(tab, PATHS)
+        looked_at(tab, PATHS, rows=50)
         tab.go("/tasks")
         assert tab.page.locator("main tbody tr").count() == 50
         assert f"{MANY:,}" in tab.page.inner_text("main")
