@@ -121,7 +121,7 @@ class Console:
                 rows = rows.get(visit.query.get("table", ""), next(iter(rows.values())))
             body = csv_of(rows)
             named = {"Content-Disposition": f'attachment; filename="{page.name}.csv"'}
-            return web.Response(body=body, content_type="text/csv", headers=named)
+            return web.Response(body=body, content_type="text/csv", charset="utf-8", headers=named)
         return self._html(page.name, request, shown, page=page)
 
     async def _shown(self, page: Page, visit: Visit) -> Shown:
