@@ -34,7 +34,7 @@ def measure_report(outcomes: int, master: str, seed: int, say: Callable[[str], N
         make_tables(folder, size, now)
         now_ms = int(now.timestamp() * 1000)
         options = ReportOptions(folder, now_ms - 86_400_000)
-        made, figures = _timed("report", session_settings(master, folder), lambda spark: report(spark, options, now_ms))
+        made, figures = _timed("report", session_settings(master), lambda spark: report(spark, options, now_ms))
     assert made.journal_rows == outcomes
     return figures
 

@@ -26,9 +26,8 @@ from spark_jobs.backlog.report import (
 )
 from spark_jobs.backlog.snapshots import DIMENSIONS
 from spark_jobs.backlog.waves import Waited, blamed, gaps_of, series_of
-from spark_jobs.journal.tables import outcome_rows, reading
+from spark_jobs.journal.tables import reading
 from spark_jobs.session.session import SessionSettings, for_rows
-from spark_jobs.storage.folder import Place
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,12 +35,11 @@ if TYPE_CHECKING:
 _NAME = "fairlane backlog report"
 
 
-def session_settings(master: str, tables: Place) -> SessionSettings:
-    """Return the session settings for a report on these tables."""
-    if not master.startswith("local"):
-        return SessionSettings(app_name=_NAME, master=master)
+def session_settings(master: str) -> SessionSettings:
+    """Return the session settings for a report."""
     conf = {"spark.sql.shuffle.partitions": "4", "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000"}
-    return SessionSettings(app_name=_NAME, master=master, conf={**conf, **for_rows(master, outcome_rows(tables))})
+    is_local = master.startswith("local")
+    return SessionSettings(app_name=_NAME, master=master, conf={**conf, **for_rows(master, 0)} if is_local else {})
 
 
 def report(spark: "SparkSession", options: ReportOptions, now_ms: int) -> BacklogReport:

@@ -100,26 +100,23 @@ class Counts:
 class Ingested:
     """The result of an ingestion."""
 
-    tasks: tuple[str, ...]
-    """The tasks' ids."""
-    counts: Counts
-    reasons: Mapping[str, int]
-    """The number of rows left out, by reason."""
-    rejects: str
-    """The folder of the rows left out; empty if there are none."""
-    lists: tuple[ListCount, ...] = ()
+    by_reason: Mapping[str, int]
+    """The number of rows, by why they are left out; also the good ones."""
+    lists: tuple[ListCount, ...]
     """The suppress lists."""
+    tasks: tuple[str, ...] = ()
+    """The tasks' ids."""
+    rejects: str = ""
+    """The table of the rows left out; empty if there are none."""
 
-    @classmethod
-    def of(
-        cls,
-        by_reason: Mapping[str, int],
-        lists: tuple[ListCount, ...],
-        tasks: Iterable[str] = (),
-        rejects: str = "",
-    ) -> "Ingested":
-        left_out = {reason: count for reason, count in by_reason.items() if reason != _GOOD}
-        return cls(tuple(sorted(tasks)), Counts.of(by_reason), left_out, rejects, lists)
+    @property
+    def counts(self) -> Counts:
+        return Counts.of(self.by_reason)
+
+    @property
+    def reasons(self) -> Mapping[str, int]:
+        """Return the number of rows left out, by reason."""
+        return {reason: count for reason, count in self.by_reason.items() if reason != _GOOD}
 
 
 def transform(table: "DataFrame", options: IngestOptions, suppressed: "DataFrame | None" = None) -> "DataFrame":
@@ -148,7 +145,7 @@ def dry_run(spark: "SparkSession", options: IngestOptions) -> Ingested:
     by_reason = {row[REASON] or _GOOD: row["count"] for row in counts}
     if not by_reason:
         raise no_rows()
-    return Ingested.of(by_reason, suppressed.lists)
+    return Ingested(by_reason, suppressed.lists)
 
 
 def ingest(spark: "SparkSession", options: IngestOptions, on_progress: Callable[[Progress], None]) -> Ingested:
@@ -182,8 +179,8 @@ def _ingest(spark: "SparkSession", options: IngestOptions, on_progress: Callable
     _check_part(counts, options)
     target = WriteTarget(replace(options.task, refused=counts.refused), rules.columns, options.task.task)
     commit_write(target, [report.written for report in reports])
-    tasks = {name for report in reports for name in report.written.parts}
-    return Ingested.of(by_reason, suppressed.lists, tasks, str(table.folder) if files else "")
+    tasks = sorted({name for report in reports for name in report.written.parts})
+    return Ingested(by_reason, suppressed.lists, tuple(tasks), str(table.folder) if files else "")
 
 
 def _flows(spark: "SparkSession", options: IngestOptions) -> Mapping[str, FlowPause]:

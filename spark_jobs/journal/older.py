@@ -13,7 +13,7 @@ from spark_jobs.journal.first_outcomes import TaskState
 from spark_jobs.journal.job import create_journal
 from spark_jobs.journal.landing import state_rows
 from spark_jobs.journal.tasks import CONTROL
-from spark_jobs.storage.data_files import DataFile, FileWriter, file_schema, parquet_file, write_rows
+from spark_jobs.storage.data_files import DataFile, FileWriter, parquet_file, write_rows
 from spark_jobs.storage.folder import Folder
 
 _NO_APP = "__HIVE_DEFAULT_PARTITION__"
@@ -59,14 +59,14 @@ def _copied(root: Path, tables: Folder, name: str, file: dict[str, Any]) -> list
     table = journal_table(tables, name)
     partition = {"day": file["day"]} if name == OUTCOMES else {}
     app = None if file.get("app", "") in ("", _NO_APP) else file["app"]
-    writer, schema = FileWriter(table.folder, table.schema, **partition), file_schema(table.schema, partition)
+    writer = FileWriter(table.folder, table.schema, **partition)
     with parquet_file(Folder(str(root)), file["path"]) as opened:
         for batch in opened.iter_batches():
             columns = {column: batch.column(column) for column in batch.schema.names}
             if name == OUTCOMES:
                 columns["app"] = pa.repeat(pa.scalar(app, pa.string()), batch.num_rows)
-            nulls = {field.name: pa.nulls(batch.num_rows, field.type) for field in schema}
-            writer.write(pa.table({**nulls, **columns}).select(schema.names).cast(schema))
+            nulls = {field.name: pa.nulls(batch.num_rows, field.type) for field in table.schema}
+            writer.write(pa.table({**nulls, **columns}))
     return writer.close()
 
 

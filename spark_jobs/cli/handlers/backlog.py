@@ -42,7 +42,7 @@ def report(
 
 def _made(options: ReportOptions, master: str, now_ms: int) -> BacklogReport:
     find(options.tables, options.since_ms)  # before Spark starts, which takes long
-    with running(session_settings(master, options.tables)) as spark:
+    with running(session_settings(master)) as spark:
         return make_report(spark, options, now_ms)
 
 
