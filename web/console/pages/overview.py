@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 from dispatcher.access.principal import Scope
 from dispatcher.analysis.failing import is_incomplete
 from dispatcher.analysis.verdict import Held, Scene, verdict
-from dispatcher.analysis.why import UNKNOWN, CauseShare, pool_text
+from dispatcher.analysis.why import AUDIENCE, UNKNOWN, CauseShare, pool_text
 from dispatcher.model.pools import CapUnit
+from dispatcher.model.values import duration
 from dispatcher.model.view import Globals, TaskView
 from fairlane.figures.audit_rows import audit_fields
 from fairlane.figures.rows import task_fields
@@ -102,6 +103,9 @@ def _held(visit: Visit, tasks: Sequence[TaskView]) -> dict[str, dict[str, Any]]:
             continue
         parts = {part.cause: part.ms / max(1, why.age_ms) for part in why.parts}
         held = Held(task, *cause_now(task, why.now, why.last, why.flow_pause, settings))
+        if held.cause == AUDIENCE:
+            silent_s = sum(part.ms for part in why.parts if part.cause == AUDIENCE) / 1000
+            held = held._replace(text=f"{held.text}, and none for {duration(silent_s)}")
         past = "" if held.cause else next((cause for cause in parts if cause != UNKNOWN), "")
         largest = [(part.meaning, parts[part.cause]) for part in why.parts[:3]]
         was = CauseShare(past, 0).meaning

@@ -11,7 +11,7 @@ from producers.desk.board.board import Age
 from tests.unit.dispatch.desk.desk_world import DeskWorld
 from tests.unit.web.console.browser import browsing
 from tests.unit.web.console.test_task import work
-from tests.unit.web.console.test_tasks import fail
+from tests.unit.web.console.test_tasks import fail, submit_half
 
 
 def submit(world: DeskWorld) -> None:
@@ -183,3 +183,11 @@ async def test_overview_shows_the_chart_of_what_was_sent(shown: DeskWorld) -> No
     chart = page[page.index('<div class="chart">') : page.index("</svg>", page.index('<div class="chart">'))]
     assert "<style" not in chart
     assert " style=" not in page
+
+
+async def test_submission_that_broke_off_says_for_how_long(world: DeskWorld) -> None:
+    submit_half(world)
+    world.service.clock.advance(723)
+    async with browsing(world) as browser:
+        page = await browser.get("/")
+    assert "its submission is not complete: 0 targets are stored, and none for 12 m 03 s" in page.text
