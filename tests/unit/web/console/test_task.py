@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
 from dispatcher.access.principal import Scope
+from dispatcher.model.pools import Cap
 from dispatcher.model.task import PushTask
 from producers.control.task_changes import Changes, TaskFilter
 from tests.records import beat, target_record
@@ -79,6 +81,19 @@ def cap_app(world: DeskWorld) -> None:
     count(world, "cap:app_channel/shop/log")
 
 
+def cap_pool(world: DeskWorld, kind: str) -> None:
+    """Let a cap of one kind bind."""
+    if kind == "channel":
+        world.client.change_service(lambda service: service.cap_channel("log", Cap(2)))
+    elif kind == "app":
+        world.client.cap_app("shop", 2)
+    else:
+        world.client.change_service(lambda service: service.cap_quota("project", Cap(2), "request"))
+        world.client.change_service(lambda service: service.join_quota("project", "log", "shop"))
+    name = {"channel": "log", "app": "shop", "quota": "project"}[kind]
+    count(world, f"cap:{kind}/{name}")
+
+
 def cap_task(world: DeskWorld) -> None:
     world.client.task("sale").set_cap(2)
     count(world, "task_cap")
@@ -100,6 +115,9 @@ CURES: dict[str, tuple[Callable[[DeskWorld], object], str, str]] = {
     "app paused": (pause_app, "App shop resumed on channel log done", "/limits/channel"),
     "task paused": (lambda world: world.client.task("sale").pause(), "Resumed done", "/tasks/sale/change"),
     "cap of app": (cap_app, "No cap of app shop on channel log done", "/limits/channel"),
+    "cap of channel": (partial(cap_pool, kind="channel"), "No cap of channel log done", "/limits/channel"),
+    "cap of all channels": (partial(cap_pool, kind="app"), "No cap of app shop done", "/limits/app"),
+    "quota": (partial(cap_pool, kind="quota"), "No cap of quota project done", "/limits/quota"),
     "own cap": (cap_task, "No cap of its own done", "/tasks/sale/change"),
     "capacity": (use_capacity, "Capacity 20/s done", "/limits/service"),
     "failing": (lambda world: fail(world, "sale"), "Let its provider answer: check the address", ""),
