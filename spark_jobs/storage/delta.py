@@ -31,6 +31,9 @@ back 30 days, to files that were deleted long ago."""
 _INDEXES: Final = 1_000_000
 """The number of positions in an entry of a topic: see dispatcher.ports.StoredRecord."""
 _HOUR_S: Final = 3_600
+_ESCAPE: Final = re.compile("%")
+_ODD: Final = re.compile(r"[%#?]|//|(?<=/)\.\.?(?=/|$)")
+"""Matches what a URL of a table may not have in its path."""
 _TRIES: Final = 3
 """How often a commit is tried that another change of the table, such as the deletion of old days, got in the way of."""
 
@@ -59,8 +62,10 @@ class Table:
 
     def create(self) -> None:
         """Create the table if it is missing. Raises Refused, Unreachable."""
-        if "%" in self.folder.url:
-            raise Refused(f"{self.folder} has a % in it, which delta-rs takes for an escape.", "Name another folder.")
+        path = self.folder.url.partition("://")[2]
+        if odd := _ODD.search(path) if path else _ESCAPE.search(self.folder.url):
+            cause = f"{self.folder} has {odd[0]} in it, with which delta-rs would write elsewhere."
+            raise Refused(cause, "Name another folder.")
         with reaching(self.folder, "written"):
             if self.folder.is_local:  # whose error is one of the system, with a plain text
                 Path(self.folder.url).mkdir(parents=True, exist_ok=True)

@@ -22,6 +22,9 @@ _BUCKET: Final = re.compile(r"no.?such.?bucket|container.?not.?found|bucket does
 _BUSY: Final = re.compile(
     r"\b50[0234]\b|\b429\b|slow.?down|service.?unavailable|error sending request|time[d ]*.?out|connect", re.IGNORECASE
 )
+_NO_BUCKET: Final = re.compile(r"(s3a?|gs|abfss):(?!//[^/])", re.IGNORECASE)
+_NEWER: Final = re.compile(r"Unsupported|reader version|writer version")
+"""Matches delta-rs' refusals of a table that newer programs have changed."""
 _GIVE_UP: Final = timedelta(minutes=1)
 """How long Google's client tries; its default is 15 minutes."""
 _CHECK: Final = "Check the store and storage.endpoint; then run it again."
@@ -48,10 +51,10 @@ class Folder:
         if isinstance(place, Folder):
             return place
         text = str(place)
+        if _NO_BUCKET.match(text):
+            raise InvalidInput(f"{text} names no bucket.", "Write s3://BUCKET/PATH, or gs:// or abfss:// likewise.")
         if "://" not in text:
             return cls(str(Path(text).resolve()), storage)
-        if not urlsplit(text).netloc and not text.startswith("hdfs:"):
-            raise InvalidInput(f"{text} names no bucket.", "Write s3://BUCKET/PATH, as gs:// and abfss:// have it.")
         return cls(text.rstrip("/").replace("s3a://", "s3://", 1), storage)
 
     def __truediv__(self, name: str) -> "Folder":
@@ -77,15 +80,16 @@ class Folder:
         if self.is_local:
             return fs.LocalFileSystem(), self.url
         parts, keys = urlsplit(self.url), self.storage.plain()
+        path = self.url.partition("://")[2]  # as it is: for a file system, neither # nor ? ends it
         if parts.scheme == "s3":
             at = {"endpoint_override": keys["endpoint"]} if "endpoint" in keys else {}
             given = {
                 name: keys[name] for name in ("access_key", "secret_key", "session_token", "region") if name in keys
             }
             files = fs.S3FileSystem(**given, **at, check_directory_existence_before_creation=False)
-            return files, f"{parts.netloc}{parts.path}"
+            return files, path
         if parts.scheme == "gs":
-            return fs.GcsFileSystem(retry_time_limit=_GIVE_UP), f"{parts.netloc}{parts.path}"
+            return fs.GcsFileSystem(retry_time_limit=_GIVE_UP), path
         if parts.scheme == "abfss" and "azure_key" in keys:
             account = (parts.hostname or "").partition(".")[0]
             return fs.AzureFileSystem(account, keys["azure_key"]), f"{parts.username}{parts.path}"
@@ -125,13 +129,13 @@ _HADOOP: Final = {
 
 
 _PATIENCE: Final = {
-    "fs.s3a.attempts.maximum": "2",
+    "fs.s3a.attempts.maximum": "1",
     "fs.s3a.connection.establish.timeout": "5s",
     "fs.s3a.connection.timeout": "20s",
     "fs.s3a.retry.limit": "3",
     "fs.s3a.retry.throttle.limit": "5",
 }
-"""A store that hangs or is busy costs a minute or two; with the defaults it costs hours."""
+"""Hadoop tries a store that hangs for minutes; with its own settings, for hours."""
 
 
 def hadoop_options(storage: StorageSettings) -> Mapping[str, str]:
@@ -167,6 +171,9 @@ def reaching(folder: Folder, verb: str = "read") -> Iterator[None]:
 
 def _failure(folder: Folder, verb: str, error: Exception) -> FairlaneError:
     text = _COLOR.sub("", str(error))
+    if _NEWER.search(text):
+        next_step = "Upgrade it (`pip install -U deltalake`), or name another folder."
+        return Refused(f"{folder} was changed by a newer program than this deltalake: {_reason(text)}.", next_step)
     if folder.is_local:
         cause = getattr(error, "strerror", None) or " ".join(text.split())
         next_step = "Check free space and permissions, or name another folder that all machines share with --tables."

@@ -4,6 +4,7 @@ ingestion leaves out."""
 
 import json
 import os
+import re
 import signal
 from collections import Counter
 from contextlib import suppress
@@ -20,7 +21,8 @@ from tests.spark_document import begin, blocks_of, path_with_commands
 pytest.importorskip("pyspark")
 
 DEVICES = 5_000
-PROVIDER_PORT = "8099"
+PORTS = ("8099", "9000")
+"""Of the provider and of the S3 service."""
 END_ALL = "trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n"
 NEXT = "\n@\n"
 TUTORIAL_S = 1_700.0
@@ -46,12 +48,14 @@ def squeezed(text: str) -> list[str]:
 
 
 def test_every_command_of_the_tutorial(fresh_settings: Settings, tmp_path: Path) -> None:
-    blocks = blocks_of("Tutorial")
+    blocks = blocks_of("Tutorial") + blocks_of("A journal in a bucket")
     for block in blocks:
         if block.file:
             (tmp_path / block.file).write_text(block.text)
-    port = str(free_port())
-    commands = [block.text.replace(PROVIDER_PORT, port) for block in blocks if block.kind == "sh"]
+    commands = [block.text for block in blocks if block.kind == "sh"]
+    for port in PORTS:
+        own = str(free_port())
+        commands = [command.replace(port, own) for command in commands]
     assert commands[0] == "fairlane stack up\n"  # which the fixture has done
     env = {**environment(fresh_settings), **nowhere(tmp_path)}
     env |= {"PATH": path_with_commands(tmp_path / "bin"), "BROWSER": "true"}
@@ -67,6 +71,8 @@ def test_every_command_of_the_tutorial(fresh_settings: Settings, tmp_path: Path)
     posts = [json.loads(line) for line in (tmp_path / "posts.jsonl").read_text().splitlines()]
     sent = Counter(target for post in posts if post["attempt"] == 0 for target in post["targets"])
     assert sent == Counter(f"device-{number}" for number in range(DEVICES))
+    assert re.search(r"\bsent\b\D+\b4920\b", printed[-1])
+    assert re.search(r"\bcap_total\b\D+\d", printed[-1])
     page = (tmp_path / "report.html").read_text()
     assert "<svg" in page
     assert 'src="http' not in page
