@@ -132,7 +132,7 @@ _PATIENCE: Final = {
     "fs.s3a.attempts.maximum": "1",
     "fs.s3a.connection.establish.timeout": "5s",
     "fs.s3a.connection.timeout": "20s",
-    "fs.s3a.retry.limit": "3",
+    "fs.s3a.retry.limit": "2",
     "fs.s3a.retry.throttle.limit": "5",
 }
 """Hadoop tries a store that hangs for minutes; with its own settings, for hours."""

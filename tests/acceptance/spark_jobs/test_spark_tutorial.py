@@ -16,13 +16,13 @@ from benchmarks.redis_server import free_port
 from fairlane.settings import Settings
 from tests.acceptance.conftest import nowhere
 from tests.integration.worker_crew import environment
-from tests.spark_document import begin, blocks_of, path_with_commands
+from tests.spark_document import Block, begin, blocks_of, path_with_commands
 
 pytest.importorskip("pyspark")
 
 DEVICES = 5_000
 PORTS = ("8099", "9000")
-"""Of the provider and of the S3 service."""
+"""The ports of the provider and of the S3 service."""
 END_ALL = "trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n"
 NEXT = "\n@\n"
 TUTORIAL_S = 1_700.0
@@ -43,24 +43,34 @@ def play(commands: list[str], folder: Path, env: dict[str, str]) -> list[str]:
     return out.split(NEXT)[:-1]
 
 
+def commands_of(blocks: list[Block], folder: Path) -> list[str]:
+    """Return the commands, with free ports. The folder gets the files."""
+    for block in blocks:
+        if block.file:
+            (folder / block.file).write_text(block.text)
+    commands = [block.text for block in blocks if block.kind == "sh"]
+    for port in PORTS:
+        own = str(free_port())
+        commands = [command.replace(port, own) for command in commands]
+    return commands
+
+
+def begun(settings: Settings, folder: Path) -> dict[str, str]:
+    """Return the environment of the terminal."""
+    env = {**environment(settings), **nowhere(folder)}
+    return env | {"PATH": path_with_commands(folder / "bin"), "BROWSER": "true"}
+
+
 def squeezed(text: str) -> list[str]:
     return [" ".join(line.split()) for line in text.splitlines()]
 
 
 def test_every_command_of_the_tutorial(fresh_settings: Settings, tmp_path: Path) -> None:
-    blocks = blocks_of("Tutorial") + blocks_of("A journal in a bucket")
-    for block in blocks:
-        if block.file:
-            (tmp_path / block.file).write_text(block.text)
-    commands = [block.text for block in blocks if block.kind == "sh"]
-    for port in PORTS:
-        own = str(free_port())
-        commands = [command.replace(port, own) for command in commands]
+    blocks = blocks_of("Tutorial")
+    commands = commands_of(blocks, tmp_path)
     assert commands[0] == "fairlane stack up\n"  # which the fixture has done
-    env = {**environment(fresh_settings), **nowhere(tmp_path)}
-    env |= {"PATH": path_with_commands(tmp_path / "bin"), "BROWSER": "true"}
 
-    printed = ["", *play(commands[1:], tmp_path, env)]
+    printed = ["", *play(commands[1:], tmp_path, begun(fresh_settings, tmp_path))]
 
     typed = -1
     for block in blocks:
@@ -71,8 +81,19 @@ def test_every_command_of_the_tutorial(fresh_settings: Settings, tmp_path: Path)
     posts = [json.loads(line) for line in (tmp_path / "posts.jsonl").read_text().splitlines()]
     sent = Counter(target for post in posts if post["attempt"] == 0 for target in post["targets"])
     assert sent == Counter(f"device-{number}" for number in range(DEVICES))
-    assert re.search(r"\bsent\b\D+\b4920\b", printed[-1])
-    assert re.search(r"\bcap_total\b\D+\d", printed[-1])
     page = (tmp_path / "report.html").read_text()
     assert "<svg" in page
     assert 'src="http' not in page
+
+
+def test_journal_in_a_bucket_says_why_a_task_was_late(fresh_settings: Settings, tmp_path: Path) -> None:
+    pytest.importorskip("moto")
+    pytest.importorskip("duckdb")
+    tutorial = blocks_of("Tutorial")
+    before = [one for one in commands_of(tutorial, tmp_path) if one.startswith(("export", "python people.py"))]
+    commands = commands_of(blocks_of("A journal in a bucket"), tmp_path)
+
+    *_, answer = play([*before, *commands], tmp_path, begun(fresh_settings, tmp_path))
+
+    assert re.search(r"\bsent\b\D+\b4920\b", answer)
+    assert re.search(r"\bcap_total\b\D+\d", answer)

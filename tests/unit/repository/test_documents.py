@@ -40,7 +40,7 @@ DOCUMENTS = (
 FILE = re.compile(r"`((?:[\w.-]+/)*[\w.-]+\.(?:py|lua|md|toml|yaml|csv|sh|lock)|(?:[\w.-]+/)+)`")
 MADE_LATER = (
     "fairlane.toml", "./fairlane.toml", "my_push.py", "ca.pem", "tasks.yaml", "mine.yaml", "people.py", "sale.yaml",
-    "vip.py", "provider.py", "rules.toml", "fairlane_job.py", "my_blocking_push.py",
+    "vip.py", "provider.py", "bucket.py", "why.py", "rules.toml", "fairlane_job.py", "my_blocking_push.py",
 )  # fmt: skip
 """Files that the reader makes."""
 
