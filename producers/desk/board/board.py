@@ -5,6 +5,7 @@ again and again. It takes a bounded part of Redis' time. While Redis is gone, or
 figures stay, with their age.
 """
 
+import gc
 import logging
 import sys
 import threading
@@ -39,6 +40,8 @@ SWEEP_PART = 0.04
 """The largest part of the time for that. Redis works for a third of it; the rest is spent here, on 200 commands."""
 _CALL = 200
 """Tasks read in one call, so that Redis and this process wait for a few ms only."""
+_IDS = 2_000
+"""Tasks named in one call while none are known."""
 _LOOK_S = 1.0
 """How often the view's epoch and the tasks of event streams are read."""
 _BLOCK_S = 0.25
@@ -325,17 +328,18 @@ class Board:
         """Read the marks of the next tasks, and name those that have changed. What is being sent has: its rate ends
         without a record. In the first turn all are named: their marks come with them."""
         sweep, tasks = self._sweep, self._registry.tasks
-        page = sweep.place, _CALL
+        shape, size = ("marks", _CALL) if self._is_complete else ("ids", _IDS)
+        page = sweep.place, size
         marks = tasks.live_marks(*page) if self._is_complete else dict.fromkeys(tasks.live_ids(*page))
         self._share.note("", self._clock.monotonic_s() - now_s)
-        cost_s = self._share.charge("marks" if self._is_complete else "ids", len(marks))
+        cost_s = self._share.charge(shape, len(marks))
         known = ((id_, mark, self._tasks.get(id_)) for id_, mark in marks.items())
         changed = [id_ for id_, mark, task in known if task is None or task.rate or self._marks.get(id_) != mark]
         sweep.seen.update(marks)
         sweep.place += len(marks)
         pace_s = SWEEP_S * _CALL / max(_CALL, len(self._tasks))
         sweep.at_s = now_s + max(pace_s if self._is_complete else 0.0, cost_s / SWEEP_PART)
-        if len(marks) < _CALL:
+        if len(marks) < size:
             self._check_epoch(self._epochs.ready_view())
             changed += self._tasks.keys() - sweep.seen
             sweep.seen, sweep.place, sweep.is_over = set(), 0, True
@@ -374,12 +378,15 @@ class Board:
 
 @contextmanager
 def _making_room() -> Iterator[None]:
-    """Let other threads run often. At all times it would take a third of the requests a second."""
+    """Let other threads run often: at all times it would take a third of the requests a second. Collect no garbage: a
+    look at the tasks of a forecast stops all threads for 0.04 s, and they are gone with it."""
     before_s = sys.getswitchinterval()
     sys.setswitchinterval(_SWITCH_S)
+    gc.disable()
     try:
         yield
     finally:
+        gc.enable()
         sys.setswitchinterval(before_s)
 
 
