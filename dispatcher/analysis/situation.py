@@ -9,7 +9,9 @@ from dispatcher.analysis.failing import fails_by, is_incomplete, waits_for_retry
 from dispatcher.analysis.forecast import MAX_STEPS, Steps, forecast, present_rates
 from dispatcher.analysis.rates import (
     BEHIND_S,
+    RATES_MS,
     ForecastTask,
+    Shares,
     binding_caps,
     sent_rate,
     shares_of,
@@ -67,14 +69,12 @@ class Situation(NamedTuple):
         in_transit = sum(task.rate for task in self.tasks if task.state == "running" and task.id not in waiting)
         shares = shares_of(self.settings)
         shares = replace(shares, capacity=max(1.0, shares.capacity - in_transit))
-        jobs = [job_of_view(task, self.now_ms) for task in self.tasks if task.id in waiting]
-        rates = present_rates(jobs, shares)
-        allowed = sum(rates.values())
-        if allowed < math.inf:  # slow caps may have let nothing through lately
-            jobs = [job for job in jobs if job.id in rates]
-            allowed -= sum(binding_caps(jobs, [rates[job.id] for job in jobs], shares).values())
-        is_shown = self.measured_rate - in_transit < _WORKERS_LIMIT * allowed
-        return self.measured_rate if rates and is_shown else math.inf
+        tried = waiting.union(self._failing())  # they use their shares of the capacity, too
+        rates = present_rates([job_of_view(task, self.now_ms) for task in self.tasks if task.id in tried], shares)
+        jobs = [job_of_view(task, self.now_ms) for task in self.tasks if task.id in waiting and task.id in rates]
+        allowed = _seen(jobs, [rates[job.id] for job in jobs], shares)
+        is_shown = jobs and self.measured_rate - in_transit < _WORKERS_LIMIT * allowed
+        return self.measured_rate if is_shown else math.inf
 
     def done_s(self) -> dict[str, float | None]:
         """Return the seconds until each task is done, as settings and workers allow.
@@ -117,9 +117,10 @@ class Situation(NamedTuple):
             seconds = done_s[task.id]
             if seconds and task.last_error:
                 done_s[task.id] = max(seconds, (task.last_error.retry_ms - self.now_ms) / 1000)
-            if task.last_error and fails_by(task, self.now_ms):
-                done_s[task.id] = None
-        return done_s, steps
+        return done_s | dict.fromkeys(self._failing(), None), steps
+
+    def _failing(self) -> list[str]:
+        return [task.id for task in self.tasks if task.last_error and fails_by(task, self.now_ms)]
 
     def _waits(self, task: TaskView) -> bool:
         """Return whether a task has been sent for so long that heartbeats show its rate, and more waits than is in
@@ -128,6 +129,18 @@ class Situation(NamedTuple):
             return False
         is_tried = fails_by(task, self.now_ms) or waits_for_retry(task, self.now_ms)
         return not is_tried and 0 < task.first_outcome_ms < self.now_ms - RATES_KNOWN_MS
+
+
+def _seen(jobs: Sequence[ForecastTask], rates: Sequence[float], shares: Shares) -> float:
+    """Return the part of these rates that heartbeats show: limits let whole envelopes through, and some of them less
+    often than rates look back."""
+    allowed = sum(rates)
+    if allowed == math.inf:
+        return allowed
+    unseen = sum(binding_caps(jobs, rates, shares).values())
+    if shares.capacity < math.inf:
+        unseen += max((job.chunk for job in jobs), default=0.0) * 1000 / RATES_MS
+    return allowed - unseen
 
 
 def job_of_view(task: TaskView, now_ms: int, *, with_unpublished: bool = False) -> ForecastTask:

@@ -111,6 +111,10 @@ def test_capacity_that_is_used_up_does_not_show_what_workers_can_send() -> None:
     slow = at_rate(50.0, sent("a"), settings=SETTINGS)
     assert slow.workers_rate == 50.0
     assert slow.done_s() == {"a": pytest.approx(200.0)}
+    failing = sent("b", tier="medium", rate=0.0, last_error=SendError("", 0, 0, 0, 0, 9, NOW_MS, "Failed to connect"))
+    assert at_rate(65.0, sent("a"), failing, settings=SETTINGS).workers_rate == inf, "its tries use a third"
+    coarse = sent("a", chunk=100)
+    assert at_rate(70.0, coarse, settings=SETTINGS).workers_rate == inf, "an envelope more or less in three seconds"
 
 
 def test_cap_removed_or_app_resumed_ends_a_task_as_fast_as_workers_can_and_nobody_knows_when() -> None:
