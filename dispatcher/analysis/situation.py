@@ -70,8 +70,9 @@ class Situation(NamedTuple):
         shares = shares_of(self.settings)
         shares = replace(shares, capacity=max(1.0, shares.capacity - in_transit))
         tried = waiting.union(self._failing())  # they use their shares of the capacity, too
-        rates = present_rates([job_of_view(task, self.now_ms) for task in self.tasks if task.id in tried], shares)
-        jobs = [job_of_view(task, self.now_ms) for task in self.tasks if task.id in waiting and task.id in rates]
+        jobs = [job_of_view(task, self.now_ms) for task in self.tasks if task.id in tried]
+        rates = present_rates(jobs, shares)
+        jobs = [job for job in jobs if job.id in waiting and job.id in rates]
         allowed = _seen(jobs, [rates[job.id] for job in jobs], shares)
         is_shown = jobs and self.measured_rate - in_transit < _WORKERS_LIMIT * allowed
         return self.measured_rate if is_shown else math.inf
