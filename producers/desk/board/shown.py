@@ -26,7 +26,7 @@ class ShownLists:
         self.is_stale = False
         """Set once a task, or an estimate, differs from that in the lists."""
         self.settings: Globals | None = None
-        """Of the service; a change makes the lists stale."""
+        """Settings of the service. A change of them makes the lists stale."""
         self._clock = clock
         self._next: tuple[Lists, float, bool] | None = None
         self._next_at_s = float("-inf")
