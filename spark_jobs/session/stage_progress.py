@@ -25,8 +25,6 @@ class Progress:
     parts: int
     stage: int
     """The stage's number; 1 is the reading."""
-    seconds: float
-    """Time since the job began."""
     stage_seconds: float
 
 
@@ -60,7 +58,7 @@ class _Stages:
     def __init__(self, tracker: "StatusTracker", group: str) -> None:
         self._tracker = tracker
         self._group = group
-        self._began_s = self._stage_s = time.monotonic()
+        self._stage_s = time.monotonic()
         self._stage = 0
 
     def progress(self, rows: int) -> Progress:
@@ -76,7 +74,6 @@ class _Stages:
             parts_done=sum(info.numCompletedTasks for info in last),
             parts=sum(info.numTasks for info in last),
             stage=self._stage,
-            seconds=now_s - self._began_s,
             stage_seconds=now_s - self._stage_s,
         )
 
