@@ -193,7 +193,7 @@ def _pass_time(world: DeskWorld, clock: PassingClock, tasks: int) -> None:
     for step in range(HISTORY_S // 10):
         if tasks:
             wave = math.sin(step / 20)
-            backlog = [round(part * (2 + wave) * 100_000) for part in (2, 9, 20)]
+            backlog = [round(part * (8 + wave) * 25_000) for part in (2, 9, 20)]
             world.connection.figures.keep([6_000 + 400 * wave, 3_000 - 600 * wave, 1_000 + 200 * wave], backlog)
         clock.advance(10)
 
@@ -203,10 +203,11 @@ def _send(world: DeskWorld) -> None:
     view, now_ms = world.service.view, world.service.clock.wall_ms()
     for index, id_ in enumerate(IN_REDIS):
         total, sent, failed = 3_000_000 * (index + 1), 1_800_000 * (index + 1), 370 * index
-        fields = {
+        fields: dict[str, int | str] = {
             "total": total, "published": total, "sent": sent, "failed": failed, "finals": sent + failed,
             "rate": 0 if index == PAUSED else 1_800 - 400 * index, "rate_ms": now_ms + 600_000,
-            "first_outcome_ms": now_ms - 900_000,
+            "first_outcome_ms": now_ms - 900_000, "why": "cap_total=300000 tier_share=600000",
+            "why_from": now_ms - 900_000, "why_ms": now_ms + 600_000,
         }  # fmt: skip
         view.command("HSET", view.keys.task(id_), *(text for field in fields.items() for text in field))
     for number, (id_, reason) in enumerate(zip(IN_REDIS, FAILURES, strict=False)):
