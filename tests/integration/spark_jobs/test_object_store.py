@@ -1,5 +1,6 @@
 """The tables in an object store: delta-rs, pyarrow and Spark on an S3 server that fails on demand."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -18,7 +19,9 @@ import pytest
 pytest.importorskip("moto")
 pytest.importorskip("deltalake")
 
-from dispatcher.model.errors import FairlaneError, Refused, Unreachable
+from deltalake import DeltaTable, Field
+
+from dispatcher.model.errors import FairlaneError, InvalidInput, Refused, Unreachable
 from spark_jobs.backlog import snapshots as backlog_snapshots
 from spark_jobs.backlog.snapshot_files import SnapshotFiles
 from spark_jobs.ingest.audience import TableSource
@@ -55,6 +58,11 @@ def server() -> Iterator[S3Server]:
 def tables(server: S3Server) -> Iterator[Folder]:
     yield Folder.of(f"s3://bucket/{uuid.uuid4().hex}", server.storage)
     server.fail()
+
+
+def delta(topic: Topic) -> DeltaTable:
+    folder = topic.read().table.folder
+    return DeltaTable(folder.url, storage_options=folder.delta_options())
 
 
 def sequences(topic: Topic) -> list[int]:
@@ -197,6 +205,63 @@ def test_text_audience_and_suppress_list_are_read_with_the_keys_of_the_store(
     assert dry_run(spark, chosen).counts == Counts(rows=3, accepted=2, duplicates=0, suppressed=1, refused=0)
     with pytest.raises(Refused, match="the store refuses the key"):
         dry_run(spark, replace(chosen, audience=replace(people, storage=storage_at(server.url, "wrong"))))
+
+
+@pytest.mark.parametrize("path", ["a#b", "a?b", "a%20b", "a//b", "a/../b"])
+def test_path_that_delta_rs_reads_as_another_is_refused(server: S3Server, path: str) -> None:
+    with pytest.raises(Refused, match=r"with which delta-rs would write elsewhere\. Name another folder"):
+        create_journal(Folder.of(f"s3://bucket/{path}", server.storage))
+
+
+def test_tables_may_be_at_the_root_of_a_bucket_and_have_any_letters_in_their_path(server: S3Server) -> None:
+    server.make_bucket("rooted")
+    for url in ("s3://rooted", "s3a://rooted/of a day/ü+&="):
+        topic = Topic(Folder.of(url, server.storage), RECORDS[:2])
+        land_all(topic)
+        assert sequences(topic) == [0, 1]
+
+
+@pytest.mark.parametrize("url", ["s3://", "s3:/bucket/x", "gs:///x"])
+def test_url_without_a_bucket_is_refused(url: str) -> None:
+    with pytest.raises(InvalidInput, match="names no bucket"):
+        Folder.of(url)
+
+
+def test_column_that_another_program_added_stays(tables: Folder) -> None:
+    topic = Topic(tables, RECORDS[:2])
+    one = topic.land(1)
+    assert one is not None
+    topic.commit(one)
+    table = delta(topic)
+    table.alter.add_columns(Field("note", "string"))
+    land_all(topic)
+    assert sequences(topic) == [0, 1]
+    assert "note" in delta(topic).schema().to_arrow().names
+
+
+@pytest.mark.parametrize("version", [3, 9])
+def test_table_of_a_newer_protocol_is_left_alone(server: S3Server, tables: Folder, version: int) -> None:
+    topic = Topic(tables, RECORDS[:2])
+    one = topic.land(1)
+    assert one is not None
+    topic.commit(one)
+    features = {"readerFeatures": ["new"], "writerFeatures": ["new"]} if version == 3 else {}
+    protocol = {"protocol": {"minReaderVersion": version, "minWriterVersion": max(version, 7), **features}}
+    log = f"{topic.read().table.folder.url.removeprefix('s3://')}/_delta_log"
+    with server.files.open_output_stream(f"{log}/{topic.read().version + 1:020d}.json") as file:
+        file.write(json.dumps(protocol).encode())
+    with pytest.raises(Refused, match=r"was changed by a newer program .*pip install -U deltalake"):
+        land_all(topic)
+
+
+def test_bucket_that_is_deleted_after_landing_is_named(server: S3Server) -> None:
+    server.make_bucket("leaving")
+    topic = Topic(Folder.of("s3://leaving/x", server.storage), RECORDS[:1])
+    one = topic.land(1)
+    assert one is not None
+    server.files.delete_dir("leaving")
+    with pytest.raises(Refused, match=r"The bucket of s3://leaving/x.* does not exist"):
+        topic.commit(one)
 
 
 def test_small_files_are_merged_and_spark_reads_them_without_a_connector(spark: "SparkSession", tables: Folder) -> None:
