@@ -93,7 +93,7 @@ def test_journal_in_a_bucket_says_why_a_task_was_late(fresh_settings: Settings, 
     before = [one for one in commands_of(tutorial, tmp_path) if one.startswith(("export", "python people.py"))]
     commands = commands_of(blocks_of("A journal in a bucket"), tmp_path)
 
-    *_, answer = play([*before, *commands], tmp_path, begun(fresh_settings, tmp_path))
+    *_, answer, _ = play([*before, *commands], tmp_path, begun(fresh_settings, tmp_path))
 
     assert re.search(r"\bsent\b\D+\b4920\b", answer)
     assert re.search(r"\bcap_total\b\D+\d", answer)

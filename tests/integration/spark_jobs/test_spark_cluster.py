@@ -169,12 +169,12 @@ def test_tables_of_a_cluster_that_shares_no_folder_are_in_a_bucket(
         store.put("pushes/optout.csv", pa.table({"target": optout}))
         with_connector = submit.replace("--py-files", f"--packages {connector()} --py-files")
         tables = "--audience s3://pushes/people.parquet --suppress s3://pushes/optout.csv"
-        run(f"{pack}\n{with_connector} ingest sale.yaml {tables}", tmp_path, env)
         with (
             PushClient.connect(fresh_settings) as api,
             crew(fresh_settings, tmp_path / "crew", "one", config="[journal]\ntargets = 'all'") as members,
         ):
             run("fairlane backlog snapshot --once", tmp_path, env)
+            run(f"{pack}\n{with_connector} ingest sale.yaml {tables}", tmp_path, env)
             members.check_sent_once(api.task("sale"), devices(FEW), DELIVERED_S)
             run("fairlane backlog snapshot --once", tmp_path, env)
         journal, summed, report = (
