@@ -20,6 +20,7 @@ pytest.importorskip("moto")
 pytest.importorskip("deltalake")
 
 from deltalake import DeltaTable, Field
+from deltalake.schema import PrimitiveType
 
 from dispatcher.model.errors import FairlaneError, InvalidInput, Refused, Unreachable
 from spark_jobs.backlog import snapshots as backlog_snapshots
@@ -233,7 +234,7 @@ def test_column_that_another_program_added_stays(tables: Folder) -> None:
     assert one is not None
     topic.commit(one)
     table = delta(topic)
-    table.alter.add_columns(Field("note", "string"))
+    table.alter.add_columns(Field("note", PrimitiveType("string")))
     land_all(topic)
     assert sequences(topic) == [0, 1]
     assert "note" in delta(topic).schema().to_arrow().names
