@@ -1,5 +1,6 @@
 """Render templates: what is written in them, and how figures are."""
 
+import re
 import time
 from datetime import UTC, datetime
 from functools import cache
@@ -9,6 +10,7 @@ from urllib.parse import quote
 
 from jinja2 import DictLoader, Environment, StrictUndefined, pass_context
 from jinja2.runtime import Context
+from markupsafe import Markup, escape
 
 from dispatcher.analysis.failing import fails_by, is_incomplete, trouble
 from dispatcher.analysis.verdict import limits_at
@@ -52,6 +54,11 @@ def _clock(_: Context, seconds: float | None) -> str:
     return NOTHING if seconds is None else _moment(1000 * (time.time() + seconds))
 
 
+def _code(text: str) -> Markup:
+    """Return a text whose parts between backticks are set as code."""
+    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+
+
 def _done(task: TaskView) -> int:
     """Return the targets that count as progress: those with an outcome, but of a task that was ended, those sent."""
     is_cut_off = task.state in ENDED_STATES and task.state != "completed"
@@ -68,7 +75,7 @@ def environment() -> Environment:
     found.filters |= {
         "count": count, "duration": duration, "moment": _moment, "percent": percent, "ago": _ago, "soon": _soon,
         "end": _end, "clock": _clock, "pool": pool_text, "limits_at": _limits_at, "label": label,
-        "done": _done, "counted": counted, "setting": setting_text, "value": value_text,
+        "code": _code, "done": _done, "counted": counted, "setting": setting_text, "value": value_text,
     }  # fmt: skip
     found.filters["fails_by"] = lambda task: fails_by(task, round(time.time() * 1000))
     found.filters["trouble"] = lambda task: trouble(task, task.eta_s, round(time.time() * 1000))
