@@ -78,7 +78,7 @@ class FoldWatch:
         if isinstance(self._known, NotReady) or self.age_s <= SILENT_S:
             return None
         cause = "Pulsar does not answer: no progress is recorded, and nothing can be changed."
-        return Unreachable(cause, "`fairlane doctor` says why.")
+        return Unreachable(cause, "An operator sees why in `fairlane doctor`.")
 
     def _run(self) -> None:
         while not self._stop.is_set():

@@ -128,7 +128,7 @@ class AccessBook:
             known = f"not confirmed for {age_s:.0f} s" if age_s < float("inf") else "not known yet"
             raise NotReady(
                 f"Keys and policies are {known}: Redis does not answer, or its view is being rebuilt.",
-                "`fairlane doctor` says which.",
+                "Try again in some seconds; an operator sees which in `fairlane doctor`.",
             )
 
     def _run(self) -> None:

@@ -138,7 +138,8 @@ class Console:
             return shown._replace(trouble=pulsar.silence, age_s=pulsar.age_s)
         if board and board.age_s > LATE_S:
             late = NotReady(
-                "This server is slow to read the tasks.", "See whether it or Redis is overloaded: `fairlane doctor`."
+                "This server is slow to read the tasks.",
+                "An operator sees in `fairlane doctor` whether it or Redis is overloaded.",
             )
             return shown._replace(trouble=late, age_s=board.age_s)
         return shown

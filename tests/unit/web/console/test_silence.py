@@ -69,7 +69,7 @@ async def test_figures_are_greyed_with_their_age_until_pulsar_answers(world: Des
         silence(world)
         seen = await browser.get(path)
         assert is_old(seen)
-        assert "These figures are 6 s old. fairlane doctor says why." in seen.text
+        assert "These figures are 6 s old. An operator sees why in fairlane doctor ." in seen.text
         assert "data-live" in seen.html, "it clears by itself"
         world.connection.pulsar = PulsarState(1, 2.0, {"control": (1, -1)})
         world.connection.folds.follow()
@@ -113,7 +113,7 @@ async def test_letters_of_which_nothing_is_known_say_what_is_missing(
         silence(world)
         for _ in range(3):
             seen = await browser.get("/dead-letters")
-            assert f"{CAUSE} fairlane doctor says why. Dead letters Nothing is known yet." in seen.text
+            assert f"{CAUSE} An operator sees why in fairlane doctor . Dead letters Nothing is known yet." in seen.text
         assert (await browser.get("/dead-letters?format=csv")).status == 503
 
 
