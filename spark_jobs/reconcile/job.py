@@ -206,7 +206,7 @@ def given_audience(spark: "SparkSession", table: "DataFrame", tables: Place, tas
         )
     known = tasks(spark, tables).where(f.col("task") == task).select("channel").collect()
     channel = (known[0]["channel"] if known else None) or ""
-    rows = table.withColumn("target", canonical(f.col("target"), channel)).where("target is not null")
+    rows = table.where("target is not null").withColumn("target", canonical(f.col("target"), channel))
     good = (rows.where(f"{REFUSED} is null") if REFUSED in table.columns else rows).select("target")
     with translated():
         if good.isEmpty():

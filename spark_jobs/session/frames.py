@@ -64,7 +64,11 @@ def canonical(target: "Column", channel: "str | Column") -> "Column":
     """Return targets as `address_form` of their channel makes them."""
     from pyspark.sql import functions as f
 
-    trimmed = f.btrim(target, f.lit(BLANKS))
+    data = target.cast("binary")
+    ends = f.substring(data, 1, 1), f.substring(data, -1, 1)
+    first, last = ((end <= f.lit(b" ")) | (end >= f.lit(b"\x80")) for end in ends)  # else it is no blank
+    # Spark's trim compares letters with all blanks: for each of 10 million targets that took as long as the rest.
+    trimmed = f.when(first | last, f.btrim(target, f.lit(BLANKS))).otherwise(target)
     if isinstance(channel, str):
         return f.lower(trimmed) if address_form(channel).folds_case else trimmed
     folding = [name for name in SPECS if address_form(name).folds_case]
