@@ -151,7 +151,8 @@ def test_targets_of_a_list_are_text_or_whole_numbers(spark: "SparkSession", tmp_
 def test_spark_and_python_make_the_same_canonical_form(spark: "SparkSession") -> None:
     from pyspark.sql import functions as f
 
-    texts = [f"{BLANKS}{TOKENS[0].upper()}{BLANKS}", " A b ", "", BLANKS, FCM, "Straße\u200d", "\ufeffx", None]
+    texts: list[str | None] = [f"{blank}A b{blank}" for blank in BLANKS]
+    texts += [f"{BLANKS}{TOKENS[0].upper()}{BLANKS}", " A b ", "", BLANKS, FCM, "Straße\u200d", "\ufeffx", None]
     rows = [(text, channel) for text in texts for channel in ("apns", "fcm", "log", None)]
     frame = spark.createDataFrame(rows, "`a.``b` string, channel string")
     target = f.col(quoted("a.`b"))
