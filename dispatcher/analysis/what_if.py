@@ -19,11 +19,7 @@ class FinishChange(NamedTuple):
     tier: str
     pending: int
     eta_s: float | None
-    """Seconds until it finishes without the change.
-
-    None if it has no end: it is paused, waits for its audience, or nothing is sent. 0 if no limit that is known holds
-    it back: then it is sent as fast as the workers can, and how fast that is shows only once they do, or by a capacity.
-    """
+    """Seconds until it finishes without the change. None: it has no end; 0: as fast as the workers can."""
     eta_after_s: float | None
     """The same with the change."""
 
