@@ -96,7 +96,7 @@ class Table:
         with reaching(self.folder, "written"):
             delta = DeltaTable(self.folder.url, storage_options=self.folder.delta_options())
             if keep_days:
-                delta.delete(f"day < '{datetime.now(UTC) - timedelta(days=keep_days):%Y-%m-%d}'")
+                _delete(delta, f"day < '{datetime.now(UTC) - timedelta(days=keep_days):%Y-%m-%d}'")
             properties = WriterProperties(compression="ZSTD")
             merged = delta.optimize.compact(target_size=target_bytes, writer_properties=properties)
             hours = max(1, -int(-keep_s // _HOUR_S))
@@ -227,6 +227,18 @@ class TableState:
             log = Path(self.table.folder.url) / "_delta_log"
             sync(max(path for path in log.glob("*.json") if re.fullmatch(r"\d{20}", path.stem)))
             sync(log)
+
+
+def _delete(delta: DeltaTable, where: str) -> None:
+    """Delete rows, also those that another job adds meanwhile: delta-rs refuses a deletion that has not seen them."""
+    for tries_left in reversed(range(_TRIES)):
+        try:
+            delta.delete(where)
+            return
+        except CommitFailedError:
+            if not tries_left:
+                raise
+            delta.update_incremental()
 
 
 def _add_action(file: DataFile) -> AddAction:

@@ -10,12 +10,15 @@ from dispatcher.model.flow_pause import FlowPause, PauseKind
 from dispatcher.wire.control import ControlChange, Sealed
 from dispatcher.wire.outcome import CloseTask, Outcome
 from tests.contract.ledger_worlds import task_record
+from tests.contract.registry_records import position
 from tests.records import finished
 
 pytest.importorskip("pyarrow")
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+from deltalake import DeltaTable
 
 from spark_jobs.journal.compact import compact
 from spark_jobs.journal.files import INVALID_TARGETS, SCHEMAS, journal_table
@@ -33,6 +36,7 @@ from tests.unit.spark_jobs.journal_world import (
     outcomes,
     ran,
     restated,
+    stored,
 )
 
 pytestmark = pytest.mark.timeout(300)  # some run on Spark, whose first job takes long on a busy machine
@@ -142,6 +146,21 @@ def test_days_before_those_to_keep_are_dropped(tmp_path: Path) -> None:
     topic = landed(tmp_path, outcomes(ran(), at_ms=now_ms - 5 * DAY_MS), outcomes(ran(first=1), at_ms=now_ms))
     compact(topic.tables, 1 << 27, 3_600.0, keep_days=2)
     assert journal_table(tmp_path, "outcomes").read().rows == 1
+
+
+def test_days_are_dropped_though_rows_of_them_land_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = landed(tmp_path, outcomes(ran()))
+    topic.records += stored([outcomes(ran(first=1))], len(topic.records))
+    delete = DeltaTable.delete
+
+    def delete_late(table: DeltaTable, where: str) -> object:
+        if one := topic.land(1):
+            topic.commit(one)
+        return delete(table, where)
+
+    monkeypatch.setattr(DeltaTable, "delete", delete_late)
+    compact(topic.tables, 1 << 27, 3_600.0, keep_days=2)
+    assert (topic.read().rows, topic.read().cursor("0")) == (0, position(1))
 
 
 def test_tasks_are_one_row_each_of_what_was_said_last(spark: "SparkSession", tmp_path: Path) -> None:
