@@ -79,6 +79,7 @@ THOROUGH = (
     "tests/integration/dispatch/test_sentinels.py::test_a_task_that_is_being_sent*",
     "tests/integration/dispatch/test_snapshots.py::test_an_emptied_redis*",
     "tests/integration/dispatch/test_snapshots.py::test_by_hand*",
+    "tests/integration/spark_jobs/test_killed_compaction.py::test_killed_compaction*",
     "tests/integration/spark_jobs/test_killed_streams.py",
     "tests/integration/spark_jobs/test_spark_cluster.py",
     "tests/integration/spark_jobs/test_spark_source.py::test_a_stream*",
