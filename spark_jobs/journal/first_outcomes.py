@@ -31,23 +31,6 @@ class PartialOutcome(NamedTuple):
 Piece = Run | PartialOutcome
 
 
-def final_pieces(record: Outcomes) -> Iterator[Piece]:
-    """Yield all final outcomes of a record, whether or not they are the first of their targets."""
-    for run in record.runs:
-        yield from _cut(run, run.first, run.first + run.count)
-    for mixed in record.mixed:
-        final_codes = {position: code for position, code in _results(mixed) if code < _FINAL}
-        if final_codes:
-            yield PartialOutcome(
-                mixed.writer, mixed.attempt, mixed.sequence, list(final_codes), list(final_codes.values())
-            )
-
-
-def _results(mixed: Mixed) -> Iterable[tuple[int, int]]:
-    positions = range(len(mixed.codes)) if mixed.positions is None else mixed.positions
-    return zip(positions, mixed.codes, strict=False)
-
-
 def _cut(run: Run, start: int, end: int) -> Iterator[Run]:
     """Cut the envelopes start..end (exclusive) of a run into pieces of bounded size, whatever the record contains."""
     step = max(1, _LONGEST_ROWS // max(1, run.size))
@@ -105,9 +88,10 @@ class WriterState(Ranges, array_like=True):
         if sequence in self:
             return
         done = int.from_bytes(self.open.get(sequence, b""))
+        positions = range(len(mixed.codes)) if mixed.positions is None else mixed.positions
         new_codes = {
             position: code
-            for position, code in dict(_results(mixed)).items()
+            for position, code in dict(zip(positions, mixed.codes, strict=False)).items()
             if code < _FINAL and position < mixed.size and not done >> position & 1
         }
         if not new_codes:

@@ -3,9 +3,9 @@
     spark.readStream.format("fairlane-outcomes").load()     # goes on as workers record
     spark.read.format("fairlane-outcomes").load()           # all that is stored by now
 
-Columns: see spark_jobs.journal.outcome_rows.ROWS. The rows are the final outcomes in the records. A record may be
-stored twice, so a target may have two rows; the first in the order of (topic, record) counts. The journal
-(spark_jobs/journal/job.py) has each outcome once.
+Columns: see spark_jobs.journal.outcome_rows.ROWS. The rows are the first final outcomes of targets in a topic's part of
+a micro-batch. A record may be stored twice, so a target may have a row in two of these; the first in the order of
+(topic, record) counts. The journal (spark_jobs/journal/job.py) has each outcome once.
 """
 
 import json
@@ -20,7 +20,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from backends.settings import PulsarSettings
 from dispatcher.model.errors import InvalidInput
 from dispatcher.wire.outcome import Outcomes, read_record
-from spark_jobs.journal.first_outcomes import final_pieces
+from spark_jobs.journal.first_outcomes import FirstOutcomes
 from spark_jobs.journal.outcome_rows import ROWS, RowBuilder
 from spark_jobs.journal.outcome_topics import TopicSpan, connected, last_positions, reached, read_span
 from spark_jobs.session.frames import spark_schema
@@ -117,12 +117,12 @@ class SpanReader:
         pulsar, span = self._options.pulsar, partition.value
         if span is None:  # Spark makes one partition of none
             return
-        builder = RowBuilder(span.topic)
+        first, builder = FirstOutcomes(), RowBuilder(span.topic)
         with connected(pulsar) as client:
             for stored in chain.from_iterable(read_span(client, pulsar, span)):
                 record = read_record(stored.body)
                 if isinstance(record, Outcomes):
-                    yield from builder.batches(record, stored.position, final_pieces(record))
+                    yield from builder.batches(record, stored.position, first.of(record))
         if builder.rows:
             yield builder.take()
 

@@ -1,10 +1,12 @@
 """The source of outcomes without servers: its options, its columns, where a span ends."""
 
+from contextlib import nullcontext
+
 import pytest
 
 from dispatcher.model.errors import InvalidInput
 from dispatcher.ports import StoredRecord
-from spark_jobs.journal import outcome_topics
+from spark_jobs.journal import outcome_topics, outcomes_source
 from spark_jobs.journal.outcome_topics import TopicSpan, reached, read_span
 
 pytest.importorskip("pyspark")
@@ -14,6 +16,7 @@ from pyspark.sql.datasource import InputPartition
 from backends.settings import PulsarSettings
 from spark_jobs.journal.outcome_rows import ROWS
 from spark_jobs.journal.outcomes_source import BatchReader, OutcomesSource, parse_options
+from tests.unit.spark_jobs.journal_world import mixed, outcomes, ran, stored
 
 
 def test_options_name_the_servers_and_the_place_to_begin() -> None:
@@ -42,6 +45,14 @@ def test_nothing_is_read_where_nothing_is_stored() -> None:
 def test_the_columns_that_spark_is_told_are_those_of_the_rows() -> None:
     reported = [(field.name, field.nullable) for field in OutcomesSource({}).schema()]
     assert reported == [(field.name, field.nullable) for field in ROWS]
+
+
+def test_record_stored_twice_has_its_rows_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    record = outcomes(ran(count=2, size=3), mixed(sequence=2, size=2, codes=b"\0\1"))
+    monkeypatch.setattr(outcomes_source, "connected", lambda _: nullcontext())
+    monkeypatch.setattr(outcomes_source, "read_span", lambda *_: [stored([record, record])])
+    batches = BatchReader(parse_options({})).read(InputPartition(TopicSpan(0, "", "9")))
+    assert sum(batch.num_rows for batch in batches) == 8
 
 
 # ------------------------------------------------------------------ spans
