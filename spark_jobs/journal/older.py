@@ -1,11 +1,11 @@
 """Copy a journal of the format before Delta: a log of commits in JSON over Parquet files by day and app."""
 
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import pyarrow as pa
 
 from dispatcher.model.errors import NotFound, Refused
 from spark_jobs.journal.files import OUTCOMES, STATES, TASKS, journal_table
@@ -13,10 +13,9 @@ from spark_jobs.journal.first_outcomes import TaskState
 from spark_jobs.journal.job import create_journal
 from spark_jobs.journal.landing import state_rows
 from spark_jobs.journal.tasks import CONTROL
-from spark_jobs.storage.data_files import DataFile, FileWriter, parquet_file, write_rows
+from spark_jobs.storage.data_files import DataFile, FileWriter, write_rows
+from spark_jobs.storage.delta import rows_in
 from spark_jobs.storage.folder import Folder
-
-_NO_APP = "__HIVE_DEFAULT_PARTITION__"
 
 
 def import_journal(old: Path, tables: Folder) -> dict[str, int]:
@@ -58,15 +57,10 @@ def _files(commits: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 def _copied(root: Path, tables: Folder, name: str, file: dict[str, Any]) -> list[DataFile]:
     table = journal_table(tables, name)
     partition = {"day": file["day"]} if name == OUTCOMES else {}
-    app = None if file.get("app", "") in ("", _NO_APP) else file["app"]
     writer = FileWriter(table.folder, table.schema, **partition)
-    with parquet_file(Folder(str(root)), file["path"]) as opened:
-        for batch in opened.iter_batches():
-            columns = {column: batch.column(column) for column in batch.schema.names}
-            if name == OUTCOMES:
-                columns["app"] = pa.repeat(pa.scalar(app, pa.string()), batch.num_rows)
-            nulls = {field.name: pa.nulls(batch.num_rows, field.type) for field in table.schema}
-            writer.write(pa.table({**nulls, **columns}))
+    by_app = replace(table, folder=Folder(str(root)), partitioned_by="app" if name == OUTCOMES else "")
+    for batch in rows_in(by_app, [file["path"]]):
+        writer.write(batch)
     return writer.close()
 
 

@@ -8,7 +8,7 @@ the transactions of the newest one, so a batch that runs twice at once lands onc
 import json
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 from deltalake import CommitProperties, DeltaTable, QueryBuilder, Schema, Transaction, WriterProperties
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
@@ -239,6 +240,16 @@ def _delete(delta: DeltaTable, where: str) -> None:
             if not tries_left:
                 raise
             delta.update_incremental()
+
+
+def rows_in(table: Table, paths: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of these files with all columns of the table: the partition's too, and nulls where a file has
+    none."""
+    files, root = table.folder.opened()
+    column = pa.schema([field for field in table.schema if field.name == table.partitioned_by])
+    names, partition = [f"{root}/{path}" for path in paths], ds.partitioning(column, flavor="hive")
+    rows = ds.dataset(names, table.schema, "parquet", files, partition, root)
+    yield from rows.to_batches(batch_readahead=1, fragment_readahead=1)
 
 
 def _add_action(file: DataFile) -> AddAction:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from spark_jobs.session.frames import spark_schema
-from spark_jobs.storage.data_files import DataFile, FileWriter, parquet_file
-from spark_jobs.storage.delta import Table
+from spark_jobs.storage.data_files import DataFile, FileWriter
+from spark_jobs.storage.delta import Table, rows_in
 from spark_jobs.storage.folder import reaching
 
 if TYPE_CHECKING:
@@ -28,33 +28,18 @@ def frame_of(spark: "SparkSession", table: Table, files: Sequence[DataFile]) -> 
     if folder.is_local or folder.url.startswith("hdfs:"):
         paths = [f"{folder.spark_url}/{file.path}" for file in files]
         return spark.read.schema(columns).option("basePath", folder.spark_url).parquet(*paths)
-    listed = [(file.path, file.partition.get(table.partitioned_by)) for file in files]
-    parts = spark.createDataFrame(listed, "path string, value string").repartition(min(len(files), _MAX_PARTS))
-    return parts.mapInArrow(partial(_read, table=table), columns)
+    paths = spark.createDataFrame([(file.path,) for file in files], "path string")
+    return paths.repartition(min(len(files), _MAX_PARTS)).mapInArrow(partial(_read, table=table), columns)
 
 
 _MAX_PARTS = 1_000
 
 
-def _read(parts: Iterator[pa.RecordBatch], table: Table) -> Iterator[pa.RecordBatch]:
+def _read(paths: Iterator[pa.RecordBatch], table: Table) -> Iterator[pa.RecordBatch]:
     """Read the rows of files. Runs in an executor."""
-    for part in (row for batch in parts for row in batch.to_pylist()):
-        with reaching(table.folder), parquet_file(table.folder, part["path"]) as file:
-            for batch in file.iter_batches():
-                yield _whole(batch, table, part["value"])
-
-
-def _whole(batch: pa.RecordBatch, table: Table, value: str | None) -> pa.RecordBatch:
-    """Return a file's rows with all columns of the table: the partition's too, and nulls where the file is older."""
-    columns = []
-    for field in table.schema:
-        if field.name == table.partitioned_by:
-            columns.append(pa.repeat(pa.scalar(value).cast(field.type), batch.num_rows))
-        elif field.name in batch.schema.names:
-            columns.append(batch.column(field.name).cast(field.type))
-        else:
-            columns.append(pa.nulls(batch.num_rows, field.type))
-    return pa.RecordBatch.from_arrays(columns, schema=table.schema)
+    for batch in paths:
+        with reaching(table.folder):
+            yield from rows_in(table, batch.column(0).to_pylist())
 
 
 def write_frame(frame: "DataFrame", table: Table) -> list[DataFile]:
