@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
+from dispatcher.wire.outcome import OUTCOME_NAMES
 from spark_jobs.journal.outcome_rows import ROWS
 from spark_jobs.storage.delta import Table
 from spark_jobs.storage.folder import Folder, Place
@@ -19,37 +20,23 @@ TIME = pa.timestamp("us", tz="UTC")
 OUTCOME_FILE = pa.schema([field for field in ROWS if field.name != "died_at"])
 OUTCOME_TABLE = OUTCOME_FILE.append(pa.field("day", pa.date32()))
 """day: of `at`, in UTC. Each day has a folder of its own."""
-_CLOSE_TABLE = pa.schema(
-    [
-        pa.field("task", pa.string(), nullable=False),
-        pa.field("outcome", pa.string(), nullable=False),
-        pa.field("at", TIME, nullable=False),
-        pa.field("topic", pa.int32(), nullable=False),
-        pa.field("record", pa.string(), nullable=False),
-        pa.field("reason", pa.string()),
-    ]
-)
+_CLOSE_TABLE = pa.schema([ROWS.field(name) for name in ("task", "outcome", "at", "topic", "record", "reason")])
 """A task that was closed as a whole: all its targets without a row in outcomes have this outcome.
 
 reason: why the task was stopped, if a reason was given.
 """
 _TASK_TABLE = pa.schema(
     [
-        pa.field("task", pa.string(), nullable=False),
-        pa.field("record", pa.string(), nullable=False),
-        pa.field("app", pa.string()),
-        pa.field("tier", pa.string()),
-        pa.field("channel", pa.string()),
+        *(ROWS.field(name) for name in ("task", "record", "app")),
+        *(pa.field(name, pa.string()) for name in ("tier", "channel")),
         pa.field("accepted_at", TIME),
-        pa.field("expected", pa.int64()),
-        pa.field("targets", pa.int64()),
-        pa.field("refused", pa.int64()),
+        *(pa.field(name, pa.int64()) for name in ("expected", "targets", "refused")),
         pa.field("digest", pa.string()),
         pa.field("writers", pa.list_(pa.string())),
         pa.field("state", pa.string()),
         pa.field("ended_at", TIME),
-        *(pa.field(name, pa.int64()) for name in ("sent", "invalid", "failed", "expired", "cancelled")),
-        pa.field("reason", pa.string()),
+        *(pa.field(name, pa.int64()) for name in OUTCOME_NAMES),
+        ROWS.field("reason"),
     ]
 )
 """The content of one control record about a task; null for anything it does not contain.
