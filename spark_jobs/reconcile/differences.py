@@ -47,20 +47,18 @@ def differences(rows: "DataFrame", audience: "DataFrame | None", *, is_over: boo
 
     rows: of spark_jobs.journal.tables.outcomes.
     """
+    found = rows.sparkSession.createDataFrame([], spark_schema(DIFFERENCE_TABLE))
     with ExitStack() as frames:
         suspects = frames.enter_context(kept(checksums(rows, audience)))
-        count = suspects.count()
-        if not count:
-            yield rows.sparkSession.createDataFrame([], spark_schema(DIFFERENCE_TABLE))
-            return
-        named = frames.enter_context(kept(_with_sums(rows.where("target is not null"), TARGET, suspects, count)))
-        repeated = _repeated(_with_sums(rows, IDENTITY, suspects, count), IDENTITY, TWICE)
-        repeated = repeated.unionByName(_repeated(named, TARGET, SENT_TWICE))
-        if audience is not None:
-            repeated = repeated.unionByName(
-                _missing(named, _with_sums(audience, TARGET, suspects, count), is_over=is_over)
-            )
-        yield repeated
+        if count := suspects.count():
+            named = frames.enter_context(kept(_with_sums(rows.where("target is not null"), TARGET, suspects, count)))
+            twice = _with_sums(rows, IDENTITY, suspects, count)
+            parts = [_repeated(twice, IDENTITY, TWICE), _repeated(named, TARGET, SENT_TWICE)]
+            if audience is not None:
+                parts.append(_missing(named, _with_sums(audience, TARGET, suspects, count), is_over=is_over))
+            for part in parts:
+                found = found.unionByName(part, allowMissingColumns=True)
+        yield found.select(DIFFERENCE_TABLE.names)
 
 
 def checksums(rows: "DataFrame", audience: "DataFrame | None") -> "DataFrame":
@@ -113,8 +111,7 @@ def _with_sums(table: "DataFrame", columns: Sequence[str], suspects: "DataFrame"
 
 
 def _repeated(rows: "DataFrame", key: Sequence[str], difference: str) -> "DataFrame":
-    twice = rows.groupBy(*key).count().where("count > 1")
-    return _labelled(twice, difference)
+    return _labelled(rows.groupBy(*key).count().where("count > 1"), difference)
 
 
 def _missing(named: "DataFrame", given: "DataFrame", *, is_over: bool) -> "DataFrame":
@@ -127,14 +124,6 @@ def _missing(named: "DataFrame", given: "DataFrame", *, is_over: bool) -> "DataF
 
 
 def _labelled(rows: "DataFrame", difference: str) -> "DataFrame":
-    """Return the rows with DIFFERENCE_COLUMNS, null where the rows lack a column."""
     from pyspark.sql import functions as f
 
-    columns = spark_schema(DIFFERENCE_TABLE)
-    labelled = rows.withColumn("difference", f.lit(difference))
-    return labelled.select(
-        *(
-            f.col(each.name) if each.name in labelled.columns else f.lit(None).cast(each.dataType).alias(each.name)
-            for each in columns
-        )
-    )
+    return rows.withColumn("difference", f.lit(difference))
