@@ -170,11 +170,8 @@ def backlog(report: BacklogReport) -> str:
         tops = [low + level for low, level in zip(base, levels, strict=True)]
         shapes.append(_filled(area, name, series.times_ms, tops, base))
         base = tops
-    rows = [
-        {"at": clock(at_ms), **{name: f"{levels[index]:,}" for name, levels in tiers.items()}}
-        for index, at_ms in enumerate(series.times_ms)
-    ]
-    return _key((f"tier {name}", name) for name in tiers) + _plot(area, shapes, 200, _round(area)) + _numbers(rows)
+    key = _key((f"tier {name}", name) for name in tiers)
+    return key + _plot(area, shapes, 200, _round(area)) + _over_time(report, tiers, ",")
 
 
 def _filled(area: PlotArea, kind: str, times_ms: Sequence[int], tops: Line, base: Line) -> str:
@@ -194,12 +191,9 @@ def rates(report: BacklogReport) -> str:
         area.curve(zip(series.times_ms, line, strict=True), kind, "4 3" * kind.endswith("dashed"))
         for kind, (_, line) in lines.items()
     ]
-    rows = [
-        {"at": clock(at_ms)} | {name: _known(line[index], ",.0f") for name, line in [*lines.values()][:2]}
-        for index, at_ms in enumerate(series.times_ms)
-    ]
     key = _key((f"line {kind}", name) for kind, (name, _) in lines.items())
-    return key + _plot(area, [*_gaps(report, area), *curves], 200, _round(area)) + _numbers(rows)
+    numbers = _over_time(report, dict([*lines.values()][:2]), ",.0f")
+    return key + _plot(area, [*_gaps(report, area), *curves], 200, _round(area)) + numbers
 
 
 def shares(report: BacklogReport) -> str:
@@ -213,14 +207,19 @@ def shares(report: BacklogReport) -> str:
         wanted = area.curve(zip(series.times_ms, series.wanted[tier], strict=True), "mark", "4 3")
         plot = _plot(area, [*_gaps(report, area), *filled, wanted], 56, [(1, "100 %")], axis=tier == tiers[-1])
         body += tagged("name", f"<b>{tier}</b>", "div") + plot
-    rows = [
-        {"at": clock(at_ms)}
-        | {f"{tier} {name}": _known(lines[tier][index], ".0%") for tier in tiers for name, lines in
-           (("wanted", series.wanted), ("got", series.got))}
-        for index, at_ms in enumerate(series.times_ms)
-    ]  # fmt: skip
+    both = (("wanted", series.wanted), ("got", series.got))
+    numbers = {f"{tier} {name}": lines[tier] for tier in tiers for name, lines in both}
     key = _key([("line dashed mark", "wanted by its weight"), ("held", "got")])
-    return key + tagged("rows", body, "div") + _numbers(rows) if tiers else ""
+    return key + tagged("rows", body, "div") + _over_time(report, numbers, ".0%") if tiers else ""
+
+
+def _over_time(report: BacklogReport, columns: Mapping[str, Line], form: str) -> str:
+    """Return a table of the values at each time, in this format."""
+    rows = [
+        {"at": clock(at_ms)} | {name: _known(line[index], form) for name, line in columns.items()}
+        for index, at_ms in enumerate(report.series.times_ms)
+    ]
+    return _numbers(rows)
 
 
 def _known(value: float | None, form: str) -> str:
