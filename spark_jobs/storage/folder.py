@@ -104,7 +104,8 @@ class Folder:
         """Return the options of delta-rs."""
         keys = self.storage.plain()
         named = {_DELTA[name]: value for name, value in keys.items()}
-        return named | ({"aws_allow_http": "true"} if keys.get("endpoint", "").startswith("http:") else {})
+        patience = {} if self.is_local or self.url.startswith("hdfs:") else _DELTA_PATIENCE
+        return patience | named | ({"aws_allow_http": "true"} if keys.get("endpoint", "").startswith("http:") else {})
 
 
 Place: TypeAlias = Folder | Path | str
@@ -128,14 +129,17 @@ _HADOOP: Final = {
 }
 
 
+_DELTA_PATIENCE: Final = {"timeout": "20s", "retry_timeout": "30s"}
+"""delta-rs by itself tries for three minutes: with these, a request that gets no answer ends after two tries."""
 _PATIENCE: Final = {
     "fs.s3a.attempts.maximum": "1",
     "fs.s3a.connection.establish.timeout": "5s",
-    "fs.s3a.connection.timeout": "20s",
-    "fs.s3a.retry.limit": "2",
+    "fs.s3a.connection.timeout": "15s",
+    "fs.s3a.retry.limit": "1",
     "fs.s3a.retry.throttle.limit": "5",
 }
-"""Hadoop tries a store that hangs for minutes; with its own settings, for hours."""
+"""Hadoop by itself tries a store that hangs for hours. 15 s is the shortest timeout that it takes, and Spark makes four
+calls before it gives up."""
 
 
 def hadoop_options(storage: StorageSettings) -> Mapping[str, str]:
