@@ -1,9 +1,10 @@
-"""The last figures of pages, so that they can be shown, greyed, while the servers behind them do not answer."""
+"""The last figures of pages: read once for all who look, ahead of updates, and shown greyed while servers are gone."""
 
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from dispatcher.model.errors import FairlaneError, NotReady, TimedOut, Unreachable
@@ -13,6 +14,8 @@ WAIT_S = 2.0
 """So long one waits for another who reads the same page."""
 FRESH_S = 1.0
 """Within this time a page is not read again: many sessions look at the same one."""
+UPDATE_S = 3.0
+"""An open page gets figures as old as this: it need not wait for those that are read for its next update."""
 KEPT_S = 600.0
 _KEPT = 200
 
@@ -26,6 +29,8 @@ class Shown(NamedTuple):
     """Seconds since it was read; 0: now."""
     trouble: FairlaneError | None = None
     """Why it could not be read now."""
+    texts: dict[str, str] | None = None
+    """What was rendered of this reading, by template; None: it is not kept."""
 
 
 class LastShown:
@@ -35,15 +40,24 @@ class LastShown:
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[Any, ...], _Kept] = OrderedDict()
 
-    def read(self, page: Page, visit: Visit, silence: FairlaneError | None = None) -> Shown:
+    def read(self, page: Page, visit: Visit, silence: FairlaneError | None = None, *, is_update: bool = False) -> Shown:
         """Read a page, or return it as it was read just now, also by a session that asked for it at the same time.
 
-        silence: why servers are not waited for again. Raises errors of Fairlane that are not due to servers that do not
-        answer. Tables as CSV may be large, and their readers do not see an age: they are never kept.
+        silence: why servers are not waited for again. is_update: of a page that is open. Raises errors of Fairlane that
+        are not due to servers that do not answer. Tables as CSV may be large, and their readers do not see an age: they
+        are never kept.
         """
         if "format" in visit.query:
             return Shown(page.read(visit))
-        return self._kept_of(page, visit).read(page, visit, silence)
+        return self._kept_of(page, visit).read(page, visit, silence, UPDATE_S if is_update else FRESH_S)
+
+    def ahead(self, page: Page, visit: Visit) -> Callable[[], None] | None:
+        """Return what reads a page for its next update; None if somebody will. For one thread."""
+        kept = self._kept_of(page, visit)
+        if kept.is_awaited:
+            return None
+        kept.is_awaited = True
+        return lambda: kept.renew(page, visit)
 
     def last(self, page: Page, visit: Visit, trouble: FairlaneError) -> Shown:
         """Return a page as it was last read. trouble: why it is not waited for, which is raised instead of a table."""
@@ -71,31 +85,39 @@ class _Kept:
         self._lock = threading.Lock()
         self._asked_s = self._read_s = float("-inf")
         """Monotonic times: when it was last asked for, and when it was last read."""
-        self._context: Mapping[str, Any] | None = None
+        self._shown = Shown(None)
+        """The newest reading."""
         self._trouble: FairlaneError | None = None
+        self.is_awaited = False
+        """Whether `renew` will be called."""
 
-    def read(self, page: Page, visit: Visit, silence: FairlaneError | None) -> Shown:
-        if silence and self._context is not None:
+    def read(self, page: Page, visit: Visit, silence: FairlaneError | None, max_age_s: float) -> Shown:
+        if silence and self._shown.context is not None:
             return self.last(silence)
+        if time.monotonic() - self._asked_s < max_age_s:
+            return self.last(self._trouble)
         if not self._lock.acquire(timeout=WAIT_S):
             return self.last(TimedOut("This page takes long to read.", "Load it again in a few seconds."))
         try:
-            if time.monotonic() - self._asked_s >= FRESH_S:
+            if time.monotonic() - self._asked_s >= FRESH_S:  # else it was waited for
                 self._ask(page, visit)
             return self.last(self._trouble)
         finally:
             self._lock.release()
 
+    def renew(self, page: Page, visit: Visit) -> None:
+        self.is_awaited = False
+        with suppress(FairlaneError):  # who asks next is told
+            self.read(page, visit, None, FRESH_S)
+
     def _ask(self, page: Page, visit: Visit) -> None:
         try:
-            self._context, self._trouble = page.read(visit), None
+            self._shown, self._trouble = Shown(page.read(visit), texts={}), None
             self._read_s = time.monotonic()
         except (Unreachable, NotReady, TimedOut) as error:
             self._trouble = error
         self._asked_s = time.monotonic()
 
     def last(self, trouble: FairlaneError | None) -> Shown:
-        age_s = time.monotonic() - self._read_s
-        if trouble is None:
-            return Shown(self._context)
-        return Shown(self._context if age_s < KEPT_S else None, age_s, trouble)
+        shown = self._shown._replace(age_s=time.monotonic() - self._read_s, trouble=trouble)
+        return shown._replace(context=None) if trouble and shown.age_s >= KEPT_S else shown

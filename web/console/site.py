@@ -22,7 +22,7 @@ from web.bodies import Room, read_body
 from web.console.page import Form, Page, Plan, Visit
 from web.console.pages import PAGES
 from web.console.render import environment, render
-from web.console.shown import LastShown, Shown
+from web.console.shown import FRESH_S, LastShown, Shown
 from web.encoding import csv_of
 from web.listening import ServerSettings
 from web.middleware import Threads, principal_of
@@ -59,6 +59,7 @@ class Console:
         self._threads = threads
         self._room = Room()
         self._last = LastShown()
+        self._ahead = set[asyncio.Future[None]]()
         self._settings = settings
         self._secure = settings.is_secure
         self._cookie = "__Host-fairlane" if self._secure else "fairlane"
@@ -110,7 +111,7 @@ class Console:
     async def _show(self, page: Page, request: web.Request) -> web.StreamResponse:
         visit = await self._visit(page, request)
         try:
-            shown = await self._shown(page, visit)
+            shown = await self._shown(page, visit, is_update="X-Part" in request.headers)
         except InvalidInput as error:
             given: dict[str, Any] = {name: [value] for name, value in visit.query.items()}
             asked = {"fields": given, "address": request.path, "method": "get"}
@@ -124,16 +125,22 @@ class Console:
             return web.Response(body=body, content_type="text/csv", charset="utf-8", headers=named)
         return self._html(page.name, request, shown, page=page)
 
-    async def _shown(self, page: Page, visit: Visit) -> Shown:
-        """Read a page; return it as it was read last if a silent server is needed for it."""
+    async def _shown(self, page: Page, visit: Visit, *, is_update: bool) -> Shown:
+        """Read a page; return it as it was read last if a silent server is needed for it.
+
+        is_update: of a page that is open, which will ask again.
+        """
         silence, pulsar = None if page.is_of_silence else self._door.book.silence, self._door.pulsar
         try:
-            shown = await self._heard(visit, partial(self._last.read, page, silence=silence))
+            shown = await self._heard(visit, partial(self._last.read, page, silence=silence, is_update=is_update))
         except (NotReady, Unreachable) as error:
             return self._last.last(page, visit, error)
         board = (shown.context or {}).get("age")
+        if is_update and not silence and "still" not in (shown.context or {}):
+            self._read_ahead(page, visit)
         if shown.trouble or page.is_of_silence:
-            return shown._replace(trouble=pulsar.silence or shown.trouble)
+            age_s = shown.age_s if shown.trouble else 0.0
+            return shown._replace(trouble=pulsar.silence or shown.trouble, age_s=age_s)
         if pulsar.silence:
             return shown._replace(trouble=pulsar.silence, age_s=pulsar.age_s)
         if board and board.age_s > LATE_S:
@@ -143,6 +150,18 @@ class Console:
             )
             return shown._replace(trouble=late, age_s=board.age_s)
         return shown
+
+    def _read_ahead(self, page: Page, visit: Visit) -> None:
+        """Read a page soon, so that its next update need not wait for it."""
+        if (renew := self._last.ahead(page, visit)) is None:
+            return
+
+        async def read() -> None:
+            await asyncio.sleep(FRESH_S)
+            await self._threads.run(visit.desks.principal.app, renew)
+
+        self._ahead.add(task := asyncio.ensure_future(read()))
+        task.add_done_callback(self._ahead.discard)
 
     async def _heard(self, visit: Visit, function: Callable[[Visit], T]) -> T:
         """Return what a function returns in a thread. Raises NotReady, Unreachable if a silent server is waited for."""
@@ -288,7 +307,10 @@ class Console:
             name = "unknown"
         kept = {"Cache-Control": "private, no-cache"} if name in ("plan", "again") else {}  # the way back leads there
         headers = {**HEADERS, **kept}
-        response = web.Response(text=render(name, context), content_type="text/html", status=status, headers=headers)
+        texts = {} if shown.trouble or shown.texts is None or not context["part"] else shown.texts
+        if (text := texts.get(name)) is None:
+            text = texts[name] = render(name, context)
+        response = web.Response(text=text, content_type="text/html", status=status, headers=headers)
         response.enable_compression()
         return response
 

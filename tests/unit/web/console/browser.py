@@ -49,8 +49,9 @@ class Browser:
         self._server = server
         self._head = "Host: localhost\r\nSec-Fetch-Site: same-origin\r\nAccept: text/html\r\nCookie: fairlane=1\r\n"
 
-    async def get(self, address: str) -> Seen:
-        reply = await self._server.ask(f"GET {address}", headers=self._head)
+    async def get(self, address: str, *, is_update: bool = False) -> Seen:
+        part = "X-Part: main\r\n" if is_update else ""
+        reply = await self._server.ask(f"GET {address}", headers=self._head + part)
         return Seen(reply.status, reply.body.decode())
 
     async def send(self, address: str, fields: Mapping[str, Value]) -> Seen:

@@ -1,8 +1,10 @@
 """Pages as several sessions see them at once: read once a second for all."""
 
+import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ from tests.unit.dispatch.desk.desk_world import DeskWorld
 from tests.unit.web.console.browser import browsing
 from tests.unit.web.console.console_world import MemoryDoor
 from web.console.page import Page, Visit
-from web.console.render import environment
+from web.console.render import environment, render
 from web.console.shown import LastShown
 
 OPERATOR = Principal(kind="key", name="k", app="", scopes=frozenset({Scope.OPERATOR}))
@@ -73,6 +75,59 @@ def test_server_that_does_not_answer_is_waited_for_once_a_second(
     assert (again.context, again.trouble is not None, len(reads)) == ({"number": 1}, True, 2)
     monkeypatch.setattr("web.console.shown.FRESH_S", 0.0)
     assert last.read(page, visit_of(world)).trouble is None
+
+
+def test_update_gets_figures_that_are_too_old_for_a_new_page(world: DeskWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = count()
+    last, page = LastShown(), page_of(lambda _: {"number": next(numbers)})
+    last.read(page, visit_of(world))
+    monkeypatch.setattr("web.console.shown.FRESH_S", 0.0)
+    assert last.read(page, visit_of(world), is_update=True).context == {"number": 0}
+    assert last.read(page, visit_of(world)).context == {"number": 1}
+    monkeypatch.setattr("web.console.shown.UPDATE_S", 0.0)
+    assert last.read(page, visit_of(world), is_update=True).context == {"number": 2}
+
+
+def test_page_is_read_ahead_once_for_all_who_will_ask(world: DeskWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = count()
+    last, page = LastShown(), page_of(lambda _: {"number": next(numbers)})
+    monkeypatch.setattr("web.console.shown.FRESH_S", 0.0)
+    last.read(page, visit_of(world))
+    renew = last.ahead(page, visit_of(world))
+    assert renew is not None
+    assert last.ahead(page, visit_of(world)) is None
+    renew()
+    assert last.read(page, visit_of(world), is_update=True).context == {"number": 1}
+    assert last.ahead(page, visit_of(world)) is not None
+
+
+async def test_updates_of_one_reading_are_rendered_once(world: DeskWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    rendered = list[str]()
+
+    def render_counted(name: str, context: dict[str, Any]) -> str:
+        rendered.append(name)
+        return render(name, context)
+
+    monkeypatch.setattr("web.console.site.render", render_counted)
+    monkeypatch.setattr("web.console.site.FRESH_S", 600.0)
+    monkeypatch.setattr("web.console.shown.UPDATE_S", 600.0)
+    async with browsing(world) as browser:
+        pages = [await browser.get("/audit", is_update=True) for _ in range(3)]
+        await browser.get("/audit")
+    assert pages[0] == pages[1] == pages[2]
+    assert len(rendered) == 2
+
+
+async def test_open_page_is_read_ahead_of_its_next_update(world: DeskWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("web.console.site.FRESH_S", 0.0)
+    monkeypatch.setattr("web.console.shown.UPDATE_S", 600.0)
+    async with browsing(world) as browser:
+        await browser.get("/audit")
+        world.client.set_capacity(777)
+        monkeypatch.setattr("web.console.shown.FRESH_S", 0.0)
+        async with asyncio.timeout(10):
+            while "777" not in (await browser.get("/audit", is_update=True)).text:
+                pass
 
 
 async def test_page_whose_template_fails_says_so_to_people_all_the_same(
