@@ -116,6 +116,10 @@ class LiveBoard(Board):
     def foresee(self, seconds: float) -> None:
         """Make forecasts by which every task is done after these seconds."""
         self._foresight.estimate = lambda live: Outlook({task.id: seconds for task in live()})  # type: ignore[method-assign]
+        self.make_forecast()
+
+    def make_forecast(self) -> None:
+        """Make a forecast, as its thread would."""
         self._foresee()
 
     def show(self) -> None:

@@ -1,10 +1,16 @@
 """Lists and events at the desk: clipped to the principal's app, in its ids."""
 
+import gc
+import sys
+from contextlib import nullcontext
+
 import pytest
 from msgspec.structs import replace
 
 from dispatcher.analysis.send_errors import SendError
+from dispatcher.analysis.situation import Outlook
 from dispatcher.model.errors import FairlaneError, InvalidInput, NotFound, Unreachable
+from producers.control.foresight import Foresight
 from producers.desk.board.lists import Selection
 from producers.desk.scoped_ids import ScopedIds
 from tests.unit.dispatch.desk.desk_world import DeskWorld, new_task
@@ -52,6 +58,27 @@ def test_task_that_is_newer_than_the_forecast_has_the_end_of_its_own_rate_or_non
     assert [tenants.board.foreseen(each).eta_s for each in (task, failing, sent)] == [None, None, 4.0]
     tenants.board.foresee(9.0)
     assert [tenants.board.foreseen(each).eta_s for each in (task, failing, sent)] == [9.0, None, 9.0]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_forecast_lets_other_threads_run_often_and_collects_no_garbage(
+    tenants: DeskWorld, monkeypatch: pytest.MonkeyPatch, *, fails: bool
+) -> None:
+    usual, meanwhile = (sys.getswitchinterval(), gc.isenabled()), list[tuple[float, bool]]()
+
+    def estimate(_: object) -> Outlook:
+        meanwhile.append((sys.getswitchinterval(), gc.isenabled()))
+        if fails:
+            raise Unreachable("Redis does not answer.")
+        return Outlook({"plain": 9.0})
+
+    monkeypatch.setattr(Foresight, "estimate", lambda _, live: estimate(live))
+    with pytest.raises(Unreachable) if fails else nullcontext():
+        tenants.board.make_forecast()
+    ((interval_s, collects),) = meanwhile
+    assert (interval_s <= 0.001, collects) == (True, False)
+    assert (sys.getswitchinterval(), gc.isenabled()) == (usual[0], True)
+    assert usual[1], "else nothing was seen"
 
 
 def test_filter_of_a_key_is_clipped_to_its_app(tenants: DeskWorld) -> None:
