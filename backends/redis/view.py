@@ -2,7 +2,7 @@
 
 import re
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from ipaddress import ip_address
@@ -99,9 +99,19 @@ class RedisView:
         with translated(self.client):
             return self.client.execute_command(name, *args)  # type: ignore[no-untyped-call]  # the vendor's
 
+    def commands(self, *commands: Sequence[Arg]) -> tuple[int, list[Any]]:
+        """Run plain commands in one round trip. Return Redis' time after them, and their answers. Raises
+        Unreachable."""
+        with translated(self.client):
+            pipeline = self.client.pipeline(transaction=False)
+            for command in (*commands, ("TIME",)):
+                pipeline.execute_command(*command)  # type: ignore[no-untyped-call]  # the vendor's
+            *answers, time = pipeline.execute()
+        return _ms(*time), answers
+
     def texts(self, key: str) -> dict[str, str]:
         """Return the fields of a hash. Raises Unreachable."""
-        return {name.decode(): value.decode() for name, value in self.command("HGETALL", key).items()}
+        return texts_of(self.command("HGETALL", key))
 
     def now_ms(self) -> int:
         """Return Redis' time, by which all claims and use-bys are measured. Raises Unreachable."""
@@ -132,6 +142,11 @@ class RedisView:
 
     def close(self) -> None:
         self.client.close()
+
+
+def texts_of(fields: Mapping[bytes, bytes]) -> dict[str, str]:
+    """Return the fields of a hash as texts."""
+    return {name.decode(): value.decode() for name, value in fields.items()}
 
 
 class ViewPart:

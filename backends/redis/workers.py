@@ -32,11 +32,12 @@ class Workers(ViewPart):
         """Return the spans of time (ms) in which no worker served the channel; without a channel, those without any
         worker. None are known before the first heartbeat of a view."""
         names = [f"{name}:{channel}" for name in ("first", "last", "gaps")]
-        known, first, last, gaps = self._view.command("HMGET", self._view.keys.served, "first:", *names)
-        epoch, is_first = self._view.command("HMGET", self._view.keys.epoch, "id", "first")
+        keys = self._view.keys
+        now_ms, ((known, first, last, gaps), (epoch, is_first)) = self._view.commands(
+            ("HMGET", keys.served, "first:", *names), ("HMGET", keys.epoch, "id", "first")
+        )
         if known is None and epoch is not None:
             return []
-        now_ms = self._view.now_ms()
         before = TimeSpan(0 if epoch is None or is_first == b"1" else int(known), int(first or now_ms))
         spans = [before, *_spans(gaps)]
         return [*spans, TimeSpan(int(last), now_ms)] if last and now_ms - int(last) > SUSPECT_MS else spans
@@ -44,8 +45,10 @@ class Workers(ViewPart):
     def outages(self) -> list[TimeSpan]:
         """Return the spans of time (ms) in which no worker reached Redis, and the last span in which nothing was
         granted because Redis had been restarted or emptied."""
-        gaps = self._view.command("HGET", self._view.keys.served, "outages")
-        waited = self._view.command("HMGET", self._view.keys.epoch, "waits_from_ms", "grants_after_ms")
+        keys = self._view.keys
+        _, (gaps, waited) = self._view.commands(
+            ("HGET", keys.served, "outages"), ("HMGET", keys.epoch, "waits_from_ms", "grants_after_ms")
+        )
         return [*_spans(gaps), *([TimeSpan(*map(int, waited))] if all(waited) else [])]
 
     def workers(self) -> list[WorkerBeat]:

@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from backends.redis.client import pairs
-from backends.redis.view import ViewPart
+from backends.redis.view import ViewPart, texts_of
 from dispatcher.analysis.task_times import Switch, flow_switches_of, switches_of
 from dispatcher.model.errors import Malformed
 from dispatcher.model.flow_pause import FlowPause, PauseKind
@@ -43,7 +43,8 @@ class ServiceTable(ViewPart):
 
     def globals(self) -> Globals:
         """Return the settings of the whole service."""
-        return globals_of(self._view.texts(self._view.keys.globals), self.now_ms())
+        now_ms, (fields,) = self._view.commands(("HGETALL", self._view.keys.globals))
+        return globals_of(texts_of(fields), now_ms)
 
     def channel_pauses(self, channel: str) -> list[Switch]:
         """Return when the channel was paused and resumed."""

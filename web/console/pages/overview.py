@@ -7,7 +7,6 @@ from dataclasses import asdict
 from math import inf
 from typing import Any, NamedTuple
 
-from dispatcher.access.principal import Scope
 from dispatcher.analysis.failing import is_incomplete
 from dispatcher.analysis.verdict import Held, Scene, verdict
 from dispatcher.analysis.why import AUDIENCE, UNKNOWN, CauseShare, pool_text
@@ -43,7 +42,7 @@ class Limit(NamedTuple):
 def read(visit: Visit) -> dict[str, Any]:
     """Return the verdict and the tasks that wait; to operators the service, too."""
     principal, board = visit.desks.principal, visit.desks.board
-    groups, now_ms = board.groups(), round(time.time() * 1000)
+    groups, now_ms, settings = board.groups(), round(time.time() * 1000), settings_known(visit)
     listed = board.tasks({"state": "running"}, str(_LAST_FIRST), SHOWN, None)
     paused = board.tasks({"state": "paused"}, str(_LAST_FIRST), SHOWN, None).tasks
     failing = failing_tasks(board)
@@ -55,7 +54,7 @@ def read(visit: Visit) -> dict[str, Any]:
     ending = ending[: SHOWN - len(first)]
     later = [task for task in seen if task.eta_s is None and task.rate]
     later += board.tasks({"state": "scheduled"}, "eta", SHOWN, None).tasks
-    held = _held(visit, [*first, *ending, *later[: SHOWN - len(first) - len(ending)]])
+    held = _held(visit, settings, [*first, *ending, *later[: SHOWN - len(first) - len(ending)]])
     endless, last = ([held[task.id]["held"] for task in tasks if task.id in held] for tasks in (first, ending))
     scene = Scene(
         now_ms=now_ms,
@@ -65,8 +64,8 @@ def read(visit: Visit) -> dict[str, Any]:
         endless=endless,
     )
     service: dict[str, Any] = {}
-    if principal.may(Scope.OPERATOR) and not principal.app:
-        service = _service(visit, groups, [each.task for each in last], now_ms)
+    if settings is not None and not principal.app:
+        service = _service(visit, settings, groups, [each.task for each in last], now_ms)
         scene = scene._replace(**service["scene"], tasks_of=listed.counts["app"])
     settled = sum(group.settled for group in groups)
     shown = list(held.values())
@@ -94,9 +93,9 @@ def _waits(task: TaskView) -> bool:
     return task.eta_s is None and not task.rate and (task.targets.pending > 0 or is_incomplete(task))
 
 
-def _held(visit: Visit, tasks: Sequence[TaskView]) -> dict[str, dict[str, Any]]:
+def _held(visit: Visit, settings: Globals | None, tasks: Sequence[TaskView]) -> dict[str, dict[str, Any]]:
     """Return tasks by id with what holds them back, and the largest causes; not those that are not known any more."""
-    found, settings = dict[str, dict[str, Any]](), settings_known(visit)
+    found = dict[str, dict[str, Any]]()
     known = {why.task: why for why in visit.desks.tasks.whys([task.id for task in tasks])}
     for task in tasks:
         if (why := known.get(task.id)) is None:
@@ -113,12 +112,14 @@ def _held(visit: Visit, tasks: Sequence[TaskView]) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _service(visit: Visit, groups: Sequence[TaskGroup], ending: Sequence[TaskView], now_ms: int) -> dict[str, Any]:
+def _service(
+    visit: Visit, settings: Globals, groups: Sequence[TaskGroup], ending: Sequence[TaskView], now_ms: int
+) -> dict[str, Any]:
     """Return the figures of the whole service. Raises NotReady while its view is being rebuilt."""
     desk = visit.desks.service
     client = desk.client("signals.show")
     client.check_counts()
-    settings, beats = client.globals(), [beat for beat in client.workers() if beat.state != "stopped"]
+    beats = [beat for beat in client.workers() if beat.state != "stopped"]
     alike, history = merged(groups, settings), desk.history(SPAN_MS / 1000)
     signals = SignalMeter().take(ServiceState(now_ms / 1000, [group.job for group in alike], settings, beats))
     past = [*((row.at_ms, row.rates) for row in history), (now_ms, [tier.rate for tier in signals.tiers])]
