@@ -121,7 +121,9 @@ class Console:
             if isinstance(rows, Mapping):  # by the name of the table, the first by default
                 rows = rows.get(visit.query.get("table", ""), next(iter(rows.values())))
             body = csv_of(rows)
-            named = {"Content-Disposition": f'attachment; filename="{page.name}.csv"'}
+            is_cut = shown.context.get("cursor") or shown.context.get("older")
+            name = f"{page.name}-first-{len(rows)}" if is_cut else page.name
+            named = {"Content-Disposition": f'attachment; filename="{name}.csv"'}
             return web.Response(body=body, content_type="text/csv", charset="utf-8", headers=named)
         return self._html(page.name, request, shown, page=page)
 

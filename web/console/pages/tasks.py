@@ -56,6 +56,7 @@ def read(visit: Visit) -> dict[str, Any]:
         "live": {state: states.get(state, 0) for state in (FAILING, STUCK, INCOMPLETE, *LIVE_STATES)},
         "facets": facets,
         "cursor": listed.cursor,
+        "max_rows": MAX_ROWS,
         "address": lambda **changed: _address(kept, **changed),
     }
 

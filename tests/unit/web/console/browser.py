@@ -22,6 +22,8 @@ class Seen(NamedTuple):
 
     status: int
     html: str
+    file: str = ""
+    """The name under which a browser stores it."""
 
     @property
     def text(self) -> str:
@@ -52,7 +54,8 @@ class Browser:
     async def get(self, address: str, *, is_update: bool = False) -> Seen:
         part = "X-Part: main\r\n" if is_update else ""
         reply = await self._server.ask(f"GET {address}", headers=self._head + part)
-        return Seen(reply.status, reply.body.decode())
+        disposition = reply.headers.get("content-disposition", "")
+        return Seen(reply.status, reply.body.decode(), disposition.partition('"')[2].removesuffix('"'))
 
     async def send(self, address: str, fields: Mapping[str, Value]) -> Seen:
         """Send a form."""

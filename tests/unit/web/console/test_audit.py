@@ -102,7 +102,16 @@ async def test_csv_has_all_changes(world: DeskWorld) -> None:
     change(world, *range(100, 160))
     async with browsing(world) as browser:
         seen = await browser.get("/audit?format=csv&q=cap")
-    assert len(seen.html.splitlines()) == 61
+    assert (len(seen.html.splitlines()), seen.file) == (61, "audit.csv")
+
+
+async def test_csv_of_more_changes_than_it_has_says_so_in_its_name(
+    world: DeskWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change(world, *range(100, 160))
+    monkeypatch.setattr("web.console.pages.audit.ROWS_OF_CSV", 20)
+    async with browsing(world) as browser:
+        assert (await browser.get("/audit?format=csv")).file == "audit-first-20.csv"
 
 
 async def test_audit_is_for_operators_alone(world: DeskWorld) -> None:

@@ -205,6 +205,16 @@ async def test_table_comes_as_csv_with_every_row_that_matches(world: DeskWorld) 
         table = list(csv.DictReader(page.html.splitlines()))
         assert len(table) == 60
         assert table[0]["targets.pending"] == "1"
+        assert page.file == "tasks.csv"
+
+
+async def test_csv_that_does_not_have_all_rows_says_so_in_its_name(
+    world: DeskWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("web.console.pages.tasks.MAX_ROWS", 7)
+    async with browsing(world) as browser:
+        assert "CSV of the first 7" in (await browser.get("/tasks")).text
+        assert (await browser.get("/tasks?format=csv")).file == "tasks-first-7.csv"
 
 
 async def test_empty_list_says_what_puts_a_task_there() -> None:
