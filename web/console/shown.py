@@ -30,7 +30,7 @@ class Shown(NamedTuple):
     trouble: FairlaneError | None = None
     """Why it could not be read now."""
     texts: dict[str, str] | None = None
-    """What was rendered of this reading, by template; None: it is not kept."""
+    """Renderings of this reading, by template; None: they are not kept."""
 
 
 class LastShown:
