@@ -13,6 +13,7 @@ from tests.contract.ledger_worlds import (
     Worlds,
     ask,
     ask_own,
+    ask_retry,
     ask_shared,
     ask_side,
     mixed,
@@ -191,3 +192,14 @@ def test_between_two_attempts_a_task_waits_for_its_delay_at_most(live: LawWorld,
     again = ask(lane, want("t", 0, 1, attempt=1), kind=LaneKind.RETRY, tier="high")
     live.lease(2, again)
     assert live.why("t") == {"retry_wait": step_s * 1_000, "provider": 700}
+
+
+def test_the_retries_of_the_only_task_are_no_other_tasks(live: LawWorld) -> None:
+    live.lease(1, ask_own("t", 0, 50))
+    for position in range(50):
+        live.record("t", mixed(position, [RETRY]))
+    live.set_capacity(10)
+    for number in range(2, 40):
+        live.advance(500)
+        live.lease(number, ask_own("t", 50, 500), ask_retry(want("t", 0, 50, attempt=1)))
+    assert live.why("t").keys() == {"cap_total"}
