@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping
 
+from dispatcher.analysis.why import NO_CHANNEL, NO_WORKER_RUNS
+
 SHARE, CAP, NO_WORKERS, RETRIES, PROVIDER, HELD, UNKNOWN = (
     "share", "cap", "no workers", "retries", "provider", "held", "unknown",
 )  # fmt: skip
 MEANINGS = {
     SHARE: "the capacity was used up: it got its share, and others got theirs",
     CAP: "a cap of its own, or of its app or channel",
-    NO_WORKERS: "no worker was attached to its lane",
+    NO_WORKERS: "no worker ran, had its channel, or was attached to its lane",
     RETRIES: "its remaining targets wait for a retry",
     PROVIDER: "it was sent as fast as workers and provider took it",
     HELD: "it or its channel is paused, its start time has not come, or its audience is not complete",
@@ -29,11 +31,16 @@ _GROUPS = {
     "app_weight": SHARE,
     "cap_total": SHARE,
     "task_cap": CAP,
-    "no_worker": NO_WORKERS,
+    **dict.fromkeys((NO_WORKER_RUNS, NO_CHANNEL, "no_worker"), NO_WORKERS),
     "retry_wait": RETRIES,
     "sending": PROVIDER,
     "provider": PROVIDER,
 }
+
+
+def reason_of(held: str) -> str:
+    """Return the reason of what the snapshots call `held`."""
+    return _GROUPS.get(held, HELD) if held else ""
 
 
 def grouped(spent_ms: Mapping[str, int], window_ms: float) -> dict[str, float]:

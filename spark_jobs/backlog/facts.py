@@ -154,7 +154,7 @@ def longest(waited: Sequence[Fields], top: int) -> list[str]:
     """Return the tasks that waited most."""
     hours = Counter[str]()
     for row in waited:
-        hours[row["task"]] += row["free"] + row["kept"]
+        hours[row["task"]] += row["target_hours"]
     return [task for task, _ in hours.most_common(top)]
 
 
@@ -204,10 +204,10 @@ def groups(changes: "DataFrame") -> "DataFrame":
 
 
 def waited_in(spark: "SparkSession", states_at: "DataFrame", times: Sequence[int], spans: Spans) -> "DataFrame":
-    """Return how much each task waited in each time span: task, tier, app, channel, span, free, kept, hours.
+    """Return how much each task waited in each time span: task, tier, app, channel, span, held, hours,
+    target_hours.
 
-    free: target-hours in which it might be sent; hours: how long that was. kept: target-hours in which it was paused,
-    or its audience was not complete. Targets that are scheduled for later do not wait.
+    held: as in the snapshots; empty: it might be sent. Targets that are scheduled for later do not wait.
     """
     from pyspark.sql.functions import broadcast
 
@@ -215,11 +215,10 @@ def waited_in(spark: "SparkSession", states_at: "DataFrame", times: Sequence[int
     lasts = spark.createDataFrame(lasted, "at_ms long, hours double")
     here = states_at.where(f"pending > 0 AND held != '{SCHEDULED}'").join(broadcast(lasts), "at_ms")
     return grouped(
-        here.selectExpr("*", spans.sql, "held = '' is_free"),
-        "task tier app channel span",
-        "sum(if(is_free, pending * hours, 0)) free",
-        "sum(if(is_free, 0, pending * hours)) kept",
-        "sum(if(is_free, hours, 0)) hours",
+        here.selectExpr("*", spans.sql),
+        "task tier app channel span held",
+        "sum(pending * hours) target_hours",
+        "sum(hours) hours",
     )
 
 

@@ -12,7 +12,7 @@ from dispatcher.analysis.rates import ForecastTask, Shares
 from dispatcher.analysis.why import SCHEDULED
 from dispatcher.model.pools import TOTAL
 from dispatcher.model.tier import MILLI, TIERS
-from spark_jobs.backlog.causes import fractions
+from spark_jobs.backlog.causes import HELD, fractions, reason_of
 from spark_jobs.backlog.facts import Facts, Fields, ReportOptions, collect, longest
 from spark_jobs.backlog.journal import quantile_s
 from spark_jobs.backlog.report import (
@@ -109,7 +109,7 @@ class _Maker:
                 weight=max(1, round(row["weight"] * MILLI)),
                 pending=row["backlog"],
                 start_s=max(0, row["start_ms"] - self.facts.times.last_ms) / 1000,
-                on_hold=row["held"] not in ("", SCHEDULED),
+                on_hold=row["held"] != SCHEDULED and reason_of(row["held"]) == HELD,
                 **{name: row[name] for name in ("app", "channel", "tier", "cap")},
             )
             for row in self.live
@@ -145,7 +145,7 @@ class _Maker:
             name=name,
             tasks=sum(row["tasks"] for row in rows),
             backlog=sum(row["backlog"] for row in rows),
-            held=sum(row["backlog"] for row in live if row["held"]),
+            held=sum(row["backlog"] for row in live if reason_of(row["held"]) == HELD),
             arrival_rate=self.rate("arrived", rows),
             service_rate=self.rate("done", rows),
             oldest_s=max((row["oldest_s"] for row in live if row["oldest_s"] is not None), default=None),
@@ -198,7 +198,7 @@ def _last_of(done_s: Mapping[str, float | None], live: Iterable[Fields]) -> floa
 
     The end of a scheduled task depends on its start and not on the rate, so it does not count.
     """
-    ends = [done_s.get(row["task"]) for row in live if not row["held"]]
+    ends = [done_s.get(row["task"]) for row in live if reason_of(row["held"]) != HELD]
     known = [end for end in ends if end is not None]
     return max(known, default=0.0) if len(known) == len(ends) else None
 

@@ -11,6 +11,7 @@ from backends.pulsar.broker_lanes import BrokerAnswer, answered_lanes
 from backends.redis.backlog import BacklogState, BacklogTask, ClaimedTargets
 from backends.redis.keys import BUCKET_UNIT
 from dispatcher.analysis.rates import tier_rates
+from dispatcher.analysis.served import Served
 from dispatcher.analysis.why import held_now
 from dispatcher.model.pools import TOTAL
 from dispatcher.model.service_settings import globals_of
@@ -38,7 +39,7 @@ class SnapshotHeader:
 
 def snapshot_row(backlog: BacklogState, brokers: Sequence[BrokerAnswer], taken: SnapshotHeader) -> Row:
     """Return one row from what Redis and the brokers reported at one moment."""
-    settings = globals_of(backlog.settings, backlog.at_ms)
+    settings, served = globals_of(backlog.settings, backlog.at_ms), Served.by(backlog.beats)
     return {
         "at": datetime.fromtimestamp(backlog.at_ms / 1000, UTC),
         "every_s": taken.every_s,
@@ -54,8 +55,8 @@ def snapshot_row(backlog: BacklogState, brokers: Sequence[BrokerAnswer], taken: 
         "brokers": [_row(BROKER, each, answered=each.lanes is not None) for each in brokers],
         "workers": [_row(WORKER, beat, worker=beat.id) for beat in backlog.beats],
         "tiers": _tiers(backlog, settings),
-        "tasks": [_task(task, backlog.in_flight, settings) for task in backlog.tasks],
-        "ended": [_task(task, backlog.in_flight, settings) for task in backlog.ended],
+        "tasks": [_task(task, backlog.in_flight, settings, served) for task in backlog.tasks],
+        "ended": [_task(task, backlog.in_flight, settings, served) for task in backlog.ended],
         "lanes": [
             _row(LANE, lane, lane=lane.topic, kind=kind_of_lane(lane.topic), broker=broker)
             for broker, lane in answered_lanes(brokers)
@@ -68,14 +69,14 @@ def _row(columns: pa.StructType, source: object, /, **given: Any) -> Row:
     return {name: given[name] if name in given else getattr(source, name) for name in columns.names}
 
 
-def _task(task: BacklogTask, in_flight: ClaimedTargets, settings: Globals) -> Row:
+def _task(task: BacklogTask, in_flight: ClaimedTargets, settings: Globals, served: Served) -> Row:
     view, targets = task.view, task.view.targets
     flying = min(in_flight.targets.get(view.id, 0), targets.pending)
     return _row(
         TASK,
         view,
         task=view.id,
-        held=held_now(view, settings),
+        held=held_now(view, settings, served),
         expected=view.expected_targets,
         published=targets.total,
         queued=targets.pending - flying,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from dispatcher.model.pools import TOTAL
 from dispatcher.model.tier import TIERS
-from spark_jobs.backlog.causes import HELD, grouped
+from spark_jobs.backlog.causes import grouped, reason_of
 from spark_jobs.backlog.facts import HOUR_MS, Facts, Fields
 from spark_jobs.backlog.journal import quantile_s
 from spark_jobs.backlog.report import MissingSnapshots, ReportSeries
@@ -35,12 +35,10 @@ def blamed(facts: Facts) -> Iterator[Waited]:
     for row in facts.spent:
         spent[row["task"], row["span"]][row["cause"]] = row["ms"]
     for row in facts.waited:
-        parts = grouped(spent[row["task"], row["span"]], row["hours"] * HOUR_MS)
-        amounts = {cause: part * row["free"] for cause, part in parts.items()}
-        amounts[HELD] = amounts.get(HELD, 0.0) + row["kept"]
-        for cause, amount in amounts.items():
-            if amount:
-                yield Waited(row, row["span"], cause, amount)
+        reason = reason_of(row["held"])
+        parts = {reason: 1.0} if reason else grouped(spent[row["task"], row["span"]], row["hours"] * HOUR_MS)
+        for cause, part in parts.items():
+            yield Waited(row, row["span"], cause, part * row["target_hours"])
 
 
 def series_of(facts: Facts, waited: list[Waited]) -> ReportSeries:

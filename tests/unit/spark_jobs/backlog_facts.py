@@ -26,10 +26,12 @@ def live(name: str, tier: str, pending: int, **fields: Any) -> dict[str, Any]:
     return given | fields
 
 
-def waited(task: str, tier: str, free: float, kept: float = 0.0, app: str = "shop", span: int = 1) -> dict[str, Any]:
+def waited(
+    task: str, tier: str, target_hours: float, held: str = "", app: str = "shop", span: int = 1
+) -> dict[str, Any]:
     """Target-hours of a task in a time span of ten seconds."""
     named = {"task": task, "tier": tier, "app": app, "channel": "mail" if app == "news" else "push"}
-    return {**named, "span": span, "free": free, "kept": kept, "hours": 10 / 3_600 if free else 0.0}
+    return {**named, "span": span, "held": held, "target_hours": target_hours, "hours": 10 / 3_600}
 
 
 def spent(task: str, cause: str, milliseconds: int, span: int = 1) -> dict[str, Any]:
@@ -71,7 +73,7 @@ FACTS = Facts(
     waited=[
         waited("h", "high", 3.0),
         waited("l", "low", 2.0),
-        waited("p", "low", 0.0, 1.0, app="news"),
+        waited("p", "low", 1.0, "paused", app="news"),
         waited("e", "low", 9.0, span=0),
     ],
     spent=[

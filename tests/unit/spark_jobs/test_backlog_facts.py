@@ -106,7 +106,7 @@ def test_time_spans_begin_at_round_times() -> None:
 
 
 def test_a_task_waits_from_one_snapshot_to_the_next(spark: "SparkSession", stored: Stored) -> None:
-    """A paused one is kept waiting; one that is scheduled for later does not wait."""
+    """Also while it is paused; one that is scheduled for later does not wait."""
     found = stored(
         snapshot(0, task("a", 100, 0)),
         snapshot(1_800, task("a", 100, 40), task("s", 9, 0, held="scheduled")),
@@ -115,7 +115,7 @@ def test_a_task_waits_from_one_snapshot_to_the_next(spark: "SparkSession", store
     spans = facts.Spans(ms(0), 3_600_000, [])
     states = found.tasks(spark, found.times, (*TIMELINE_FIELDS, "held"))
     waited = facts.waited_in(spark, states, found.times, spans)
-    assert rows(waited, "task", "span", "free", "kept", "hours") == [("a", 0, 30.0, 0.0, 0.5), ("a", 1, 0.0, 10.0, 0.0)]
+    assert rows(waited, "task", "span", "held", "target_hours") == [("a", 0, "", 30.0), ("a", 1, "paused", 10.0)]
 
 
 def test_causes_are_counted_from_the_first_snapshot_to_the_end_of_a_task(spark: "SparkSession", stored: Stored) -> None:

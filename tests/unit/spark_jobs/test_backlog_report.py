@@ -15,7 +15,7 @@ from spark_jobs.backlog.causes import ADVICE, MEANINGS, fractions, grouped
 from spark_jobs.backlog.job import report_of
 from spark_jobs.backlog.page import AGE, NOW, page, period, sections, sentences
 from spark_jobs.backlog.report import BacklogReport, age_bands, span
-from tests.unit.spark_jobs.backlog_facts import FACTS, OPTIONS, group, live, service
+from tests.unit.spark_jobs.backlog_facts import FACTS, OPTIONS, group, live, service, waited
 from tests.unit.spark_jobs.backlog_rows import START_MS, ms
 
 
@@ -109,6 +109,15 @@ def test_waiting_is_blamed_in_proportion_to_the_time_counted_for_each_cause(made
         "e": {"no workers": 1.0},
     }
     assert made.total.held_back == pytest.approx({"share": 4 / 6, "held": 1 / 6, "cap": 0.5 / 6, "unknown": 0.5 / 6})
+
+
+@pytest.mark.parametrize("held", ["no_worker_runs", "no_channel"])
+def test_a_task_waits_for_workers_while_none_can_send_it(held: str) -> None:
+    """Then it is not held, and its forecast says when it is done once they run."""
+    tasks: list[Mapping[str, Any]] = [live("h", "high", 1_200, done=1_200, held=held)]
+    made = report_of(FACTS._replace(tasks=tasks, waited=[waited("h", "high", 3.0, held)]), OPTIONS, ms(25))
+    assert made.total.held_back == {"no workers": 1.0}
+    assert (made.total.held, made.total.done_s) == (0, 15.0)
 
 
 def test_tasks_that_have_ended_are_among_those_that_waited_most(made: BacklogReport) -> None:

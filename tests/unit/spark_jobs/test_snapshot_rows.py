@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
 
 from backends.pulsar.broker_lanes import BrokerAnswer
@@ -48,7 +49,9 @@ def tiers_of(row: dict[str, Any], pool: str, field: str) -> dict[str, Any]:
 
 def test_a_task_is_split_into_what_is_queued_and_what_is_in_flight() -> None:
     row = snapshot_row(
-        look(task("a", "high", 30, 5), in_flight=ClaimedTargets(known=True, targets={"a": 10})), [], TAKEN
+        look(task("a", "high", 30, 5), beats=[beat("w")], in_flight=ClaimedTargets(known=True, targets={"a": 10})),
+        [],
+        TAKEN,
     )
     (reported,) = row["tasks"]
     assert (reported["published"], reported["sent"], reported["queued"], reported["in_flight"]) == (35, 5, 20, 10)
@@ -70,6 +73,15 @@ def test_shares_are_wanted_by_weight_among_the_tiers_that_may_send() -> None:
     assert tiers_of(row, "total", "wanted") == {"high": 6 / 9, "medium": 3 / 9, "low": 0.0}
     assert tiers_of(row, "total", "backlog") == {"high": 30, "medium": 20, "low": 0}
     assert row["tasks"][2]["held"] == "paused"
+
+
+def test_a_task_says_that_no_worker_can_send_it() -> None:
+    """Its targets are in the backlog of its tier all the same."""
+    beats = [beat("gone", "suspect"), msgspec.structs.replace(beat("other"), extra={"channels": ["log"]})]
+    for live, held in [(beats[:1], "no_worker_runs"), (beats, "no_channel")]:
+        row = snapshot_row(look(task("a", "high", 30), beats=live), [], TAKEN)
+        assert row["tasks"][0]["held"] == held
+        assert tiers_of(row, "total", "backlog")["high"] == 30
 
 
 def test_a_pool_counts_the_tasks_that_draw_from_it() -> None:
