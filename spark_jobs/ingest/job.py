@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from dispatcher.model.errors import FairlaneError, InvalidInput, NotConfigured, Refused, Unreachable
+from dispatcher.model.errors import AudienceMismatch, FairlaneError, InvalidInput, NotConfigured, Refused, Unreachable
 from dispatcher.model.flow_pause import FlowPause
 from dispatcher.model.tier import Tier
 from producers.connection import Connection
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 MAX_REFUSED = 0.05
 _GOOD = "accepted"
+_SINCE = " If the table is the same: targets that were suppressed or died since then are left out now."
 _MAP = "Choose one of them: `--map COLUMN={name}`, or name another in the task file."
 
 
@@ -178,7 +179,10 @@ def _ingest(spark: "SparkSession", options: IngestOptions, on_progress: Callable
     table.replace(files)
     _check_part(counts, options)
     target = WriteTarget(replace(options.task, refused=counts.refused), rules.columns, options.task.task)
-    commit_write(target, [report.written for report in reports])
+    try:
+        commit_write(target, [report.written for report in reports])
+    except AudienceMismatch as error:
+        raise AudienceMismatch(error.cause, error.next_step + _SINCE * bool(counts.suppressed)) from error
     tasks = sorted({name for report in reports for name in report.written.parts})
     return Ingested(by_reason, suppressed.lists, tuple(tasks), str(table.folder) if files else "")
 
