@@ -207,7 +207,7 @@ def _compare(gathered: GatheredTask, sealed: Submission, *, strict: bool) -> Non
         f"{gathered.digest.targets:,} now" + ("." if sealed.published != gathered.digest.targets else ", others.")
     )
     if strict:
-        raise AudienceMismatch(cause, "The first stays, and nothing of this one is sent. Choose another task id for another table.")
+        raise AudienceMismatch(cause, "The first stays. Choose another task id for another table.")
     _log.warning("%s The first stays; nothing of this one is sent.", cause)
 
 
