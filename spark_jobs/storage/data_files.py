@@ -47,8 +47,7 @@ class FileWriter:
         if self._sink is None:
             self._open()
         self._rows += rows.num_rows
-        table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
-        self._writer.write_table(table.select(self._schema.names).cast(self._schema), row_group_size=rows.num_rows)
+        self._writer.write(rows.select(self._schema.names).cast(self._schema), row_group_size=rows.num_rows)
 
     def _open(self) -> None:
         files, root = self._table.opened()

@@ -56,10 +56,8 @@ class Table:
     def stored(cls, folder: Folder) -> "Table | None":
         """Return the table in a folder, with the columns that it has; None if there is none."""
         with reaching(folder):
-            if not DeltaTable.is_deltatable(folder.url, folder.delta_options()):
-                return None
-            delta = DeltaTable(folder.url, storage_options=folder.delta_options())
-            return cls(folder, pa.schema(delta.schema().to_arrow()))
+            delta = _opened(folder)
+            return None if delta is None else cls(folder, pa.schema(delta.schema().to_arrow()))
 
     def create(self) -> None:
         """Create the table if it is missing. Raises Refused, Unreachable."""
@@ -73,14 +71,13 @@ class Table:
             try:
                 self._create("ignore")
             except DeltaError:
-                if not self._exists():  # else another job created it just now
+                if _opened(self.folder) is None:  # else another job created it just now
                     raise
 
     def read(self) -> "TableState":
         """Return the table as its newest commit left it; empty if it does not exist. Raises Refused, Unreachable."""
         with reaching(self.folder):
-            options = self.folder.delta_options()
-            return TableState(self, DeltaTable(self.folder.url, storage_options=options) if self._exists() else None)
+            return TableState(self, _opened(self.folder))
 
     def replace(self, files: Sequence[DataFile]) -> None:
         """Make these files the whole table, whatever rows and columns it had. Raises Refused, Unreachable."""
@@ -113,9 +110,6 @@ class Table:
     @property
     def _partitions(self) -> list[str]:
         return [self.partitioned_by] if self.partitioned_by else []
-
-    def _exists(self) -> bool:
-        return DeltaTable.is_deltatable(self.folder.url, self.folder.delta_options())
 
 
 class TableState:
@@ -228,6 +222,12 @@ class TableState:
             log = Path(self.table.folder.url) / "_delta_log"
             sync(max(path for path in log.glob("*.json") if re.fullmatch(r"\d{20}", path.stem)))
             sync(log)
+
+
+def _opened(folder: Folder) -> DeltaTable | None:
+    """Return the newest version of the table in a folder; None if there is none."""
+    options = folder.delta_options()
+    return DeltaTable(folder.url, storage_options=options) if DeltaTable.is_deltatable(folder.url, options) else None
 
 
 def _delete(delta: DeltaTable, where: str) -> None:
