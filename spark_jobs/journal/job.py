@@ -177,12 +177,9 @@ class Journal:
         context.setJobDescription(f"journal, batch {self._batches + 1}")
         with translated():
             answers: list[LandedSpan | FairlaneError] = context.parallelize(landings, len(landings)).map(land).collect()
-        landed: list[LandedSpan] = []
-        for answer in answers:
-            if isinstance(answer, FairlaneError):
-                raise answer
-            landed.append(answer)
-        return landed
+        for failure in (answer for answer in answers if isinstance(answer, FairlaneError)):
+            raise failure
+        return [answer for answer in answers if isinstance(answer, LandedSpan)]
 
     def _commit(self, bases: Mapping[str, TableState], tasks: TaskRows, landed: Sequence[LandedSpan]) -> None:
         """Commit to each table that has new rows; the state is last, since the next batch reads on from there."""

@@ -16,7 +16,7 @@ from backends.settings import PulsarSettings
 from dispatcher.model.errors import FairlaneError, Malformed
 from dispatcher.ports import StoredRecord
 from dispatcher.wire.outcome import OUTCOME_NAMES, CloseTask, Outcomes, read_record
-from spark_jobs.journal.files import CLOSES, INVALID_TARGETS, OUTCOMES, STATES, journal_table
+from spark_jobs.journal.files import CLOSES, INVALID_TARGETS, OUTCOMES, SCHEMAS, STATES, journal_table
 from spark_jobs.journal.first_outcomes import FirstOutcomes, TaskState
 from spark_jobs.journal.outcome_rows import RowBuilder
 from spark_jobs.journal.outcome_topics import TopicSpan, connected, read_span
@@ -104,9 +104,9 @@ class Lander:
         for day, builder in self._builders.items():
             if builder.rows:
                 self._write(day, builder.take())
+        self._write_new(CLOSES, pa.RecordBatch.from_pylist(self._closes, SCHEMAS[CLOSES]))
         for (table, _), writer in self._writers.items():
             landed.files[table] += writer.close()
-        landed.files[CLOSES] += self._write_rows(CLOSES, self._closes)
         if landed.records:
             self._store()
         return landed
@@ -120,7 +120,7 @@ class Lander:
                 day = time_of(record.at_ms).date().isoformat()
                 for rows in self._builders[day].batches(record, stored.position, self._first.of(record)):
                     self._write(day, rows)
-            case CloseTask() if self._first.close(record) and stored.position > self._landing.landed.get(CLOSES, ""):
+            case CloseTask() if self._first.close(record):
                 self._closes.append(
                     {
                         "task": record.task,
@@ -150,18 +150,14 @@ class Lander:
             self._writers[key] = FileWriter(place.folder, place.schema, f"{self._landed.topic}-", **partition)
         self._writers[key].write(rows)
 
-    def _write_rows(self, table: str, rows: Sequence[Mapping[str, Any]], **partition: str) -> list[DataFile]:
-        place = journal_table(self._landing.tables, table)
-        return write_rows(place.folder, place.schema, rows, f"{self._landed.topic}-", **partition)
-
     def _store(self) -> None:
         """Write the state: what changed, or all of it if it has many files."""
         is_whole = len(self._landing.state) >= LONGEST_CHAIN
         tasks = self._first.everything() if is_whole else self._first.changes()
         self._landed.replaced = self._landing.state if is_whole else ()
-        self._landed.files[STATES] += self._write_rows(
-            STATES, state_rows(tasks, self._landed.cursor), topic=str(self._landed.topic)
-        )
+        place, topic = journal_table(self._landing.tables, STATES), str(self._landed.topic)
+        rows = state_rows(tasks, self._landed.cursor)
+        self._landed.files[STATES] += write_rows(place.folder, place.schema, rows, f"{topic}-", topic=topic)
 
 
 def state_rows(tasks: Mapping[str, TaskState], until: str) -> list[dict[str, Any]]:

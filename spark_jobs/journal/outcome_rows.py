@@ -78,17 +78,11 @@ class RowBuilder:
                 yield self.take()
 
     def _begin(self, record: Outcomes, position: str) -> None:
-        same = {
-            "task": record.task,
-            "app": record.app or None,
-            "channel": record.channel,
-            "latency_ms": record.latency_ms,
-        }
-        self._heads.append({**same, "at": record.at_ms * 1000, "topic": self._topic, "record": position})
+        same = {name: getattr(record, name) for name in ("task", "channel", "latency_ms")}
+        own = {"app": record.app or None, "at": record.at_ms * 1000, "topic": self._topic, "record": position}
+        self._heads.append({**same, **own})
         self._named = {(each.writer, each.sequence): each for each in record.named}
-        self._kept_ids = {
-            (provider_id.writer, provider_id.sequence): provider_id for provider_id in record.provider_ids
-        }
+        self._kept_ids = {(each.writer, each.sequence): each for each in record.provider_ids}
 
     def _add(self, piece: Piece) -> None:
         positions: range | list[int]
