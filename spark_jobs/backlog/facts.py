@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dispatcher.analysis.why import SCHEDULED
-from spark_jobs.backlog.journal import JournalFacts, JournalQuery, journal_facts
+from spark_jobs.backlog.journal import JournalFacts, journal_facts
 from spark_jobs.backlog.report import AGE_BANDS_S
 from spark_jobs.backlog.snapshots import STATE_FIELDS, TIMELINE_FIELDS, Snapshots, Times, choose, find, is_among
 from spark_jobs.session.frames import kept
@@ -108,12 +108,8 @@ def collect(spark: "SparkSession", options: ReportOptions) -> Facts:
         bands = banded(waiting(cohorts(states_at), states_at.where(f"at_ms = {times.last_ms}")))
         tasks = changes.join(grouped(bands, "task", "max(oldest_s) oldest_s"), "task", "left")
         waited = _rows(waited_in(spark, states_at, times.chosen, spans))
-        asked = JournalQuery(
-            first_ms=spans.first_ms,
-            step_ms=spans.step_ms,
-            tiers={row["task"]: row["tier"] for row in changes.select("task", "tier").collect()},
-            tasks=longest(waited, options.top),
-        )
+        tiers = {row["task"]: row["tier"] for row in changes.select("task", "tier").collect()}
+        longest_waits = longest(waited, options.top)
         return Facts(
             times=times,
             spans=spans,
@@ -124,7 +120,7 @@ def collect(spark: "SparkSession", options: ReportOptions) -> Facts:
             ages=_rows(grouped(bands, "band", "sum(targets) targets")),
             waited=waited,
             spent=_rows(spent_in(marks, times.chosen[0], spans)),
-            journal=journal_facts(options.tables, asked),
+            journal=journal_facts(options.tables, spans.first_ms, spans.step_ms, tiers, longest_waits),
         )
 
 

@@ -41,19 +41,6 @@ GROUP BY 1, 2, 3, 4, 5
 """Targets of a task done in a time span (bin) after waits of a length (bucket)."""
 
 
-class JournalQuery(NamedTuple):
-    """The time spans, and the tasks, to sum up."""
-
-    first_ms: int
-    """The start of the first time span."""
-    step_ms: int
-    """The length of each time span."""
-    tiers: Mapping[str, str]
-    """The tier by task."""
-    tasks: Sequence[str]
-    """The tasks to report one by one."""
-
-
 class JournalFacts(NamedTuple):
     """Sums over the journal.
 
@@ -71,16 +58,22 @@ class JournalFacts(NamedTuple):
     """By bin (time span) and app, for the apps with the most outcomes."""
 
 
-def journal_facts(tables: Place, asked: JournalQuery) -> JournalFacts | None:
-    """Collect the facts from the journal; None if it has no outcomes from the days asked for. Raises FairlaneError."""
+def journal_facts(
+    tables: Place, first_ms: int, step_ms: int, tiers: Mapping[str, str], tasks: Sequence[str]
+) -> JournalFacts | None:
+    """Collect the facts from the journal; None if it has no outcomes from the days asked for. Raises FairlaneError.
+
+    first_ms, step_ms: the start of the first time span, and the length of each. tiers: by task. tasks: those to report
+    one by one.
+    """
     state = journal_table(tables, OUTCOMES).read()
-    day = f"{datetime.fromtimestamp(asked.first_ms / 1000, UTC):%Y-%m-%d}"
+    day = f"{datetime.fromtimestamp(first_ms / 1000, UTC):%Y-%m-%d}"
     if not any(file.partition["day"] >= day for file in state.files):
         return None
-    spans = {"day": day, "first_us": asked.first_ms * 1000, "step_us": asked.step_ms * 1000}
+    spans = {"day": day, "first_us": first_ms * 1000, "step_us": step_ms * 1000}
     rows = state.query(_DONE.format(not_known=NOT_KNOWN, buckets=BUCKETS_A_DOUBLING, **spans))
-    task_index = pc.index_in(rows["task"], value_set=pa.array(list(asked.tiers), pa.string()))
-    tier = pc.fill_null(pc.take(pa.array(list(asked.tiers.values()), pa.string()), task_index), NOT_KNOWN)
+    task_index = pc.index_in(rows["task"], value_set=pa.array(list(tiers), pa.string()))
+    tier = pc.fill_null(pc.take(pa.array(list(tiers.values()), pa.string()), task_index), NOT_KNOWN)
     rows = rows.append_column("tier", tier)
     names = [{"dimension": kind, "name": row[kind], **row} for kind in DIMENSIONS for row in _sums(rows, kind)]
     of_apps = Counter[str]()
@@ -90,7 +83,7 @@ def journal_facts(tables: Place, asked: JournalQuery) -> JournalFacts | None:
     return JournalFacts(
         rows=of_apps.total(),
         names=names,
-        tasks=_sums(_among(rows, "task", asked.tasks), "task"),
+        tasks=_sums(_among(rows, "task", tasks), "task"),
         by_time=_sums(_among(rows, "app", [app for app, _ in of_apps.most_common(WAITS_OF_APPS)]), "bin", "app"),
     )
 

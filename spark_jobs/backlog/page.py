@@ -53,14 +53,10 @@ def _ahead(report: BacklogReport) -> str:
     total, asked = report.total, report.service.asked_capacity
     if total.backlog == total.held:
         return "None of it may be sent now."
-    parts = [f"at the present rate it is sent in {span(total.done_s)}"] if total.done_s is not None else []
-    if not parts:
-        parts = ["at the present rate it is never sent"]
-    if asked:
-        parts.append(f"at {asked:,} targets/s in {span(total.done_at_capacity_s)}")
+    sent = "never sent" if total.done_s is None else f"sent in {span(total.done_s)}"
+    faster = f", at {asked:,} targets/s in {span(total.done_at_capacity_s)}" if asked else ""
     growing = " More targets arrive than are sent: the backlog grows." if report.growing else ""
-    text = ", ".join(parts)
-    return f"{text[0].upper()}{text[1:]}, if nothing more comes.{growing}"
+    return f"At the present rate it is {sent}{faster}, if nothing more comes.{growing}"
 
 
 def sections(report: BacklogReport) -> list[Section]:
@@ -113,14 +109,13 @@ def ahead(group: BacklogGroup, seconds: float | None) -> str:
 def _waits(waits: Waits | None) -> Row:
     if waits is None:
         return {}
-    if not waits.done:
-        return {"wait p50": NOTHING, "p95": NOTHING, "retried": NOTHING, "not sent": NOTHING}
-    return {
+    shown = {
         "wait p50": span(waits.p50_s),
         "p95": span(waits.p95_s),
         "retried": f"{waits.retried:.1%}",
         "not sent": f"{waits.lost:.1%}",
     }
+    return shown if waits.done else dict.fromkeys(shown, NOTHING)
 
 
 def _ages(report: BacklogReport) -> list[Row]:

@@ -9,12 +9,14 @@ import pytest
 pytest.importorskip("pyarrow")
 
 from dispatcher.model.errors import Malformed
-from spark_jobs.backlog.journal import NOT_KNOWN, JournalFacts, JournalQuery, journal_facts, quantile_s
+from spark_jobs.backlog.journal import NOT_KNOWN, JournalFacts, journal_facts, quantile_s
 from spark_jobs.journal.files import OUTCOMES, journal_table
 from spark_jobs.storage.data_files import write_rows
 from tests.unit.spark_jobs.backlog_rows import ms, outcome
 
-ASKED = JournalQuery(ms(0), 10_000, {"a": "high", "b": "low"}, ["b"])
+ASKED: dict[str, Any] = {
+    "first_ms": ms(0), "step_ms": 10_000, "tiers": {"a": "high", "b": "low"}, "tasks": ["b"],
+}  # fmt: skip
 """Stretches of 10 s from the start on."""
 SHOP = [
     outcome("a", -1, 5),
@@ -42,7 +44,7 @@ def journal(tables: Path, outcomes: Mapping[str | None, Sequence[Mapping[str, An
 
 @pytest.fixture
 def facts(tmp_path: Path) -> JournalFacts:
-    found = journal_facts(journal(tmp_path, {"shop": SHOP, "news": NEWS, None: UNKNOWN}), ASKED)
+    found = journal_facts(journal(tmp_path, {"shop": SHOP, "news": NEWS, None: UNKNOWN}), **ASKED)
     assert found is not None
     return found
 
@@ -65,20 +67,20 @@ def test_outcomes_are_summed_up_over_time_and_of_some_tasks(facts: JournalFacts)
 
 
 def test_a_journal_without_outcomes_of_these_days_has_no_facts(tmp_path: Path) -> None:
-    assert journal_facts(tmp_path, ASKED) is None
-    assert journal_facts(journal(tmp_path, {"shop": SHOP}), ASKED._replace(first_ms=ms(86_400))) is None
+    assert journal_facts(tmp_path, **ASKED) is None
+    assert journal_facts(journal(tmp_path, {"shop": SHOP}), **ASKED | {"first_ms": ms(86_400)}) is None
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     bad = next((journal(tmp_path, {"shop": SHOP}) / "journal/outcomes/day=2026-03-04").glob("*.parquet"))
     bad.write_text("no table")
     with pytest.raises(Malformed, match=rf"{bad.name} cannot be read: .* remove it"):
-        journal_facts(tmp_path, ASKED)
+        journal_facts(tmp_path, **ASKED)
 
 
 @pytest.mark.parametrize("wait_ms", [0, 1, 7, 40, 999, 60_000, 86_400_000])
 def test_a_quantile_is_at_most_a_fifth_too_long(tmp_path: Path, wait_ms: int) -> None:
-    facts = journal_facts(journal(tmp_path, {"shop": [outcome("b", 1, wait_ms)]}), ASKED)
+    facts = journal_facts(journal(tmp_path, {"shop": [outcome("b", 1, wait_ms)]}), **ASKED)
     assert facts is not None
     reported_s = quantile_s({row["bucket"]: row["done"] for row in facts.tasks}, 0.5)
     assert reported_s is not None
