@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, reduce
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from dispatcher.model.task import MAX_TARGET_LENGTH, MAX_VARIABLES_BYTES
 from dispatcher.wire.checks.nesting import complaint_of
 from producers.submit.validation import Variables, check_each
 from spark_jobs.source.columns import REFUSED, Columns
-from spark_jobs.source.rows import NULL_TARGET, encode_each, variables_of
+from spark_jobs.source.rows import NULL_TARGET, encode_each, is_text, variables_of
 from spark_jobs.source.task_options import TaskOptions
 
 if TYPE_CHECKING:
@@ -172,13 +172,9 @@ def _doubtful_variables(batch: "pa.RecordBatch", columns: Columns) -> list[int]:
         return [index for index, (own, size) in pairs if size > MAX_VARIABLES_BYTES or complaint_of([own])]
     if len(columns.variables) > _MAX_PLAIN_VARIABLES or sum(map(len, columns.variables)) > _PLAIN_VARIABLES_BYTES // 2:
         return list(range(batch.num_rows))
-    total = None
-    for name in columns.variables:
-        column = batch.column(name)
-        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-            size = pc.cast(pc.fill_null(pc.binary_length(column), 0), pa.int64())
-            total = size if total is None else pc.add(total, size)
-    return [] if total is None else _indexes(pc.greater(total, _PLAIN_VARIABLES_BYTES))
+    texts = [column for name in columns.variables if is_text((column := batch.column(name)).type)]
+    lengths = [pc.cast(pc.fill_null(pc.binary_length(column), 0), pa.int64()) for column in texts]
+    return _indexes(pc.greater(reduce(pc.add, lengths), _PLAIN_VARIABLES_BYTES)) if lengths else []
 
 
 def _look_at(rows: "pa.RecordBatch", columns: Columns, indexes: Sequence[int]) -> Iterator[tuple[int, str]]:

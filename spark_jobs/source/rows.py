@@ -146,12 +146,12 @@ def column_values(column: "pa.Array[Any]") -> list[Any]:
         if pa.types.is_float32(kind):  # the digits as written, not those of the double next to it
             column = column.cast("string").cast("float64")
         return list(pc.if_else(pc.is_finite(column), column, None).to_pylist())
-    if pa.types.is_temporal(kind) or not (pa.types.is_primitive(kind) or _is_text(kind)):
+    if pa.types.is_temporal(kind) or not (pa.types.is_primitive(kind) or is_text(kind)):
         return [plain_value(_python_value(scalar)) for scalar in column]
     return list(column.to_pylist())
 
 
-def _is_text(kind: "pa.DataType") -> bool:
+def is_text(kind: "pa.DataType") -> bool:
     import pyarrow as pa
 
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
