@@ -66,9 +66,8 @@ def given_values(conf: Mapping[str, str], env: Mapping[str, str] = os.environ) -
 
     spark.fairlane.pulsar.url in its configuration wins over FAIRLANE_PULSAR_URL in the driver's environment.
     """
-    from_env = {name: env.get(_variable(name), "") for name in NAMES}
-    from_conf = {name: conf.get(CONF_PREFIX + name, "") for name in NAMES}
-    return {name: text for name in NAMES if (text := from_conf[name] or from_env[name])}
+    given = {name: conf.get(CONF_PREFIX + name) or env.get(_variable(name), "") for name in NAMES}
+    return {name: text for name, text in given.items() if text}
 
 
 def values_of(settings: ConnectionSettings) -> Values:
