@@ -83,17 +83,12 @@ def commit(services: Services, target: WriteTarget, attempts: Sequence[Written])
     return committed
 
 
-def tasks_of(services: Services, options: TaskOptions, base: str, *, live: bool = False) -> list[str]:
-    """Return the tasks that may be of jobs with these options. live: only those that have not ended."""
-    if not options.split:
-        return [base]
-    page = services.registry.tasks.page(TaskSelection(live=live, id_prefix=f"{base}."), TASK_VIEW, _MAX_TASKS)
-    return sorted(task.id for task in page.tasks)
-
-
 def left_tasks(services: Services, options: TaskOptions, base: str) -> list[str]:
     """Return the tasks that jobs with these options have left unsealed. Raises Unreachable."""
-    tasks = tasks_of(services, options, base, live=True)
+    tasks = [base]
+    if options.split:
+        page = services.registry.tasks.page(TaskSelection(live=True, id_prefix=f"{base}."), TASK_VIEW, _MAX_TASKS)
+        tasks = sorted(task.id for task in page.tasks)
     return [task for task in tasks if _is_left_over(services, options, base, task)]
 
 
