@@ -74,6 +74,12 @@ def task_lanes(admin: PulsarAdmin, names: Topics) -> list[str]:
     return [topic for namespace in names.task_namespaces() for topic in admin.list_topics(namespace)]
 
 
+def limit_lane(admin: PulsarAdmin, lane: str, rate: int) -> None:
+    """Set how many envelopes/s the namespace of a lane takes; -1 for all that come."""
+    namespace = lane.removeprefix("persistent://").rpartition("/")[0]
+    admin.set_policy(namespace, "publishRate", {"publishThrottlingRateInMsg": rate, "publishThrottlingRateInByte": -1})
+
+
 def bookies_of(admin: PulsarAdmin, topic: str) -> tuple[str, ...]:
     """The bookies that store the newest entries of a topic."""
     path = topic.replace("persistent://", "persistent/")

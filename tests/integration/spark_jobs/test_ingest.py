@@ -10,10 +10,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pulsar
 import pytest
 from deltalake import DeltaTable
 
+from backends.pulsar.admin import PulsarAdmin
+from benchmarks.ingest import processes
+from benchmarks.spark_cluster import parent_of
 from dispatcher.model.errors import AudienceMismatch, InvalidInput, NotFound, Refused, TaskEnded
 from dispatcher.wire.topics import Topics
 from fairlane.settings import Settings
@@ -24,15 +26,16 @@ from spark_jobs.ingest.left import abandon
 from spark_jobs.ingest.suppression import SuppressOptions
 from spark_jobs.session.servers import values_of
 from spark_jobs.source.task_options import parse_options
-from tests.integration.pulsar_helpers import Tenant, stored_in
+from tests.integration.pulsar_helpers import limit_lane
 from tests.integration.worker_crew import crew, devices, environment, eventually
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROWS = 1_000
+DRIVERS_KILLED, WRITERS_KILLED = 4, 16
 TASK = {"id": "sale", "app": "shop", "tier": "high", "message": "Sale!", "channel": "log", "variables": "name"}
-DELIVERED_S = 60.0
+DELIVERED_S, STARTED_S = 60.0, 300.0
 
 pytestmark = pytest.mark.slow
 
@@ -187,9 +190,9 @@ def test_columns_of_any_name_are_ingested(
     assert DeltaTable(done.rejects).to_pyarrow_table().column_names == ["to.`ken", "ti.er", "na.me", "reason"]
 
 
-@pytest.mark.timeout(300)
-def test_a_driver_killed_in_mid_run_has_sent_nothing_and_the_next_run_completes_the_task(
-    spark: "SparkSession", fresh_settings: Settings, api: PushClient, tenant: Tenant, tmp_path: Path
+@pytest.mark.timeout(900)
+def test_a_driver_killed_in_mid_run_has_sent_nothing_and_a_run_whose_writers_are_killed_completes_the_task(
+    spark: "SparkSession", fresh_settings: Settings, api: PushClient, admin: PulsarAdmin, names: Topics, tmp_path: Path
 ) -> None:
     rows = 30_000
     spark.range(0, rows, 1, 4).selectExpr("concat('device-', id) target").write.parquet(str(tmp_path / "people"))
@@ -197,30 +200,54 @@ def test_a_driver_killed_in_mid_run_has_sent_nothing_and_the_next_run_completes_
     task.write_text("{id: sale, app: shop, tier: high, channel: log, message: Hi, chunk: 10}")
     command = [
         sys.executable, "-m", "fairlane", "ingest", str(task), "--audience", str(tmp_path / "people"), "-o", "json",
-        "--master", "local[1]", "--tables", str(tmp_path / "tables"),
+        "--master", "local[2,99]", "--tables", str(tmp_path / "tables"),
         "--conf", "spark.sql.shuffle.partitions=20", "--conf", "spark.sql.adaptive.enabled=false",
     ]  # fmt: skip
     env = {**environment(fresh_settings), "PYTHONPATH": os.getcwd()}  # noqa: PTH109
-    refused = subprocess.run([*command, "--strict"], env=env, capture_output=True, text=True, timeout=60, check=False)
+    refused = subprocess.run([*command, "--strict"], env=env, capture_output=True, text=True, timeout=99, check=False)
     assert (refused.returncode, "Nothing was submitted: no worker is running" in refused.stderr) == (5, True)
-    with subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, start_new_session=True) as killed:
-        eventually(
-            lambda: in_lane(tenant.client, tenant.names) > 2 or killed.poll() is not None, 90, "envelopes in the lane"
-        )
-        os.killpg(killed.pid, signal.SIGKILL)
-    assert not api.task("sale").progress().sealed
-    before = in_lane(tenant.client, tenant.names)
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=110, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "Warning: no worker is running" in done.stderr
-    assert json.loads(done.stdout)["accepted"] == rows
-    assert in_lane(tenant.client, tenant.names) >= before + rows // 10
+    lane = names.own_lane("sale")
+    limit_lane(admin, lane, 100)  # else a run would end within seconds
+    for _ in range(DRIVERS_KILLED):
+        with subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, start_new_session=True) as killed:
+            await_more(admin, lane, killed)
+            os.killpg(killed.pid, signal.SIGKILL)
+        assert not api.task("sale").progress().sealed
+    before = in_lane(admin, lane)
+    with subprocess.Popen(
+        command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, text=True
+    ) as run:
+        for _ in range(WRITERS_KILLED):
+            await_more(admin, lane, run)
+            eventually(lambda: writers(run.pid) or run.poll() is not None, STARTED_S, "a writer")
+            os.kill(writers(run.pid)[0], signal.SIGKILL)
+        limit_lane(admin, lane, -1)
+        out, err = run.communicate(timeout=STARTED_S)
+    assert run.returncode == 0, err
+    assert "Warning: no worker is running" in err
+    assert json.loads(out)["accepted"] == rows
+    assert in_lane(admin, lane) > before + rows // 10
     with crew(fresh_settings, tmp_path / "crew", "one") as members:
         members.check_sent_once(api.task("sale"), devices(rows), DELIVERED_S)
 
 
-def in_lane(client: pulsar.Client, names: Topics) -> int:
-    """Return the number of envelopes in the task's lane."""
+def in_lane(admin: PulsarAdmin, lane: str) -> int:
+    """Return the number of envelopes that came into a lane."""
     with suppress(NotFound):  # no lane yet
-        return len(stored_in(client, names.own_lane("sale")))
+        return int(admin.stats(lane)["msgInCounter"])
     return 0
+
+
+def await_more(admin: PulsarAdmin, lane: str, run: "subprocess.Popen[Any]") -> None:
+    """Wait until a run has brought more envelopes into the lane."""
+    enough = in_lane(admin, lane) + 20
+    eventually(lambda: in_lane(admin, lane) >= enough or run.poll() is not None, STARTED_S, "envelopes in the lane")
+    assert run.poll() is None
+
+
+def writers(session: int) -> list[int]:
+    """Return the processes in which the attempts of a run write. session: the id of the run's process."""
+    daemons = {pid for pid, command in processes() if "python_daemon pyspark.worker" in command}
+    with suppress(ProcessLookupError):
+        return [pid for pid in daemons if parent_of(pid) in daemons and os.getsid(pid) == session]
+    return []

@@ -22,6 +22,7 @@ from dispatcher.model.errors import NotFound
 from dispatcher.wire.topics import Topics
 from fairlane.settings import Settings
 from producers.client import PushClient
+from tests.integration.pulsar_helpers import limit_lane
 from tests.integration.worker_crew import crew, devices, environment, eventually
 from tests.s3_server import connector, s3_server
 from tests.spark_document import begin, blocks_of, path_with_commands
@@ -101,12 +102,6 @@ def lane(admin: PulsarAdmin, names: Topics) -> tuple[int, int]:
     return len(found["publishers"]), int(found["msgInCounter"])
 
 
-def limit(admin: PulsarAdmin, names: Topics, rate: int) -> None:
-    """Envelopes/s that the lane's namespace takes; -1 for all that come."""
-    namespace = names.own_lane("sale").removeprefix("persistent://").rpartition("/")[0]
-    admin.set_policy(namespace, "publishRate", {"publishThrottlingRateInMsg": rate, "publishThrottlingRateInByte": -1})
-
-
 def python_writer(executor: int) -> int:
     """The process id of what runs an executor's present attempt."""
     daemons = {pid for pid, command in processes() if "pyspark.daemon" in command}
@@ -123,13 +118,13 @@ def test_executors_that_are_killed_cost_no_target(
 ) -> None:
     command, _ = documented(cluster, tmp_path, ROWS)
     env = small(fresh_settings, bare_python, tmp_path)
-    limit(admin, names, ROWS // CHUNK // 40)  # an attempt would take half a minute
+    limit_lane(admin, names.own_lane("sale"), ROWS // CHUNK // 40)  # an attempt would take half a minute
     with begin(command.replace("--memory 1g", "--memory 512m -o json") + FEW_PARTS, tmp_path, env) as ingest:
         eventually(lambda: lane(admin, names)[0] == 2 or ingest.poll() is not None, STARTED_S, "both executors write")
         one, other = cluster.executors()
         os.kill(one, signal.SIGKILL)
         os.kill(python_writer(other), signal.SIGKILL)
-        limit(admin, names, -1)
+        limit_lane(admin, names.own_lane("sale"), -1)
         out, err = ingest.communicate(timeout=STARTED_S)
     assert ingest.returncode == 0, err
     assert json.loads(out)["accepted"] == ROWS
