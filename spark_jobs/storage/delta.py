@@ -231,14 +231,17 @@ def _opened(folder: Folder) -> DeltaTable | None:
 
 
 def _delete(delta: DeltaTable, where: str) -> None:
-    """Delete rows, also those that another job adds meanwhile: delta-rs refuses a deletion that has not seen them."""
+    """Delete rows, also those that another job adds meanwhile: delta-rs refuses a deletion that has not seen them.
+
+    Raises Conflict if they are added faster than that.
+    """
     for tries_left in reversed(range(_TRIES)):
         try:
             delta.delete(where)
             return
         except CommitFailedError:
             if not tries_left:
-                raise
+                raise Conflict("Another job adds rows of the days to drop.", "Run the command again later.") from None
             delta.update_incremental()
 
 

@@ -19,11 +19,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError
 
 from spark_jobs.journal.compact import compact
 from spark_jobs.journal.files import INVALID_TARGETS, SCHEMAS, journal_table
 from spark_jobs.journal.tables import closes, invalid_targets, tasks
 from spark_jobs.journal.tables import outcomes as outcome_table
+from spark_jobs.storage.delta import Conflict
 from tests.unit.spark_jobs.journal_world import (
     AT_MS,
     DAY_MS,
@@ -161,6 +163,20 @@ def test_days_are_dropped_though_rows_of_them_land_meanwhile(tmp_path: Path, mon
     monkeypatch.setattr(DeltaTable, "delete", delete_late)
     compact(topic.tables, 1 << 27, 3_600.0, keep_days=2)
     assert (topic.read().rows, topic.read().cursor("0")) == (0, position(1))
+
+
+def test_days_that_are_written_all_the_time_are_kept_and_the_error_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = landed(tmp_path, outcomes(ran()))
+
+    def refuse(_table: DeltaTable, _where: str) -> None:
+        raise CommitFailedError("a concurrent transaction added data")
+
+    monkeypatch.setattr(DeltaTable, "delete", refuse)
+    with pytest.raises(Conflict, match=r"Another job adds rows .* Run the command again later"):
+        compact(topic.tables, 1 << 27, 3_600.0, keep_days=2)
+    assert topic.read().rows == 1
 
 
 def test_tasks_are_one_row_each_of_what_was_said_last(spark: "SparkSession", tmp_path: Path) -> None:
