@@ -101,7 +101,7 @@ def test_a_task_that_is_there_already_is_compared(
     assert run(spark, options(fresh_settings, audience, tmp_path / "tables")) == first
     optout = tmp_path / "optout.csv"
     optout.write_text("target\ndevice-7\n")
-    with pytest.raises(AudienceMismatch, match="1,000 targets then, 999 now"):
+    with pytest.raises(AudienceMismatch, match=r"1,000 targets then, 999 now.* suppressed or died since"):
         run(
             spark,
             options(
