@@ -6,8 +6,8 @@
 -- moment: its own cap (`task_cap`), the pool that binds its lane (`cap:<pool>`), no worker that holds its lane
 -- (`no_worker`), or nothing (`sending`: it got everything requested). If the capacity itself holds a lane back, the
 -- time is divided as the capacity was: between other tiers (`tier_share`), other apps (`app_weight`), other tasks
--- (`task_weight`) and the lane itself (`cap_total`, with what its tier's other side had: no weight changes that part,
--- and the task's own retries may have had it). Time without requests is not counted, except between two attempts
+-- (`task_weight`) and the lane itself (`cap_total`). What first tries and retries of the tier, and its retry lanes, had
+-- of each other counts as the lane's: no weight changes that, and it may be the same task. Time without requests is not counted, except between two attempts
 -- (`retry_wait`, and `provider`, the call before it). COVERED_MS: a task that is held back is requested again within
 -- this time.
 -- constants: COVERED_MS
@@ -26,8 +26,9 @@ do
     local rest = ms - mul_div(ms, others, math.max(div(share.depth, MILLI), 1) + others)
     local side = side_of(lane)
     local busy, apps, of_side = math.max(share[side].busy, lane.weight), 0, part_of(share, side, rest)
-    local peers = spare and 0 or mul_div(of_side, busy - lane.weight, busy)
-    if call.settings.by_app and not spare then
+    local is_alone = spare or side == 'retries'
+    local peers = is_alone and 0 or mul_div(of_side, busy - lane.weight, busy)
+    if call.settings.by_app and not is_alone then
       local of_app = lane.app ~= '' and app_weight(lane.app) * APP_SCALE or 0
       apps = mul_div(of_side, math.max(busy - math.max(of_app, lane.weight), 0), busy)
     end

@@ -4,7 +4,7 @@ import pytest
 
 from dispatcher.analysis.why import CauseShare
 from dispatcher.model.tier import Tier
-from dispatcher.wire.lease import LaneKind
+from dispatcher.wire.lease import LaneAsk, LaneKind
 from dispatcher.wire.outcome import RETRY
 from tests.contract.ledger_crowd import Backlog, add_tasks
 from tests.contract.ledger_worlds import (
@@ -194,12 +194,15 @@ def test_between_two_attempts_a_task_waits_for_its_delay_at_most(live: LawWorld,
     assert live.why("t") == {"retry_wait": step_s * 1_000, "provider": 700}
 
 
-def test_the_retries_of_the_only_task_are_no_other_tasks(live: LawWorld) -> None:
+@pytest.mark.parametrize("fresh", [[ask_own("t", 50, 500)], []])
+def test_the_retries_of_the_only_task_are_no_other_tasks(live: LawWorld, fresh: list[LaneAsk]) -> None:
     live.lease(1, ask_own("t", 0, 50))
     for position in range(50):
         live.record("t", mixed(position, [RETRY]))
     live.set_capacity(10)
     for number in range(2, 40):
         live.advance(500)
-        live.lease(number, ask_own("t", 50, 500), ask_retry(want("t", 0, 50, attempt=1)))
-    assert live.why("t").keys() == {"cap_total"}
+        later = ask(TOPICS.retry_lane(Tier.HIGH, 30), want("t", 25, 25, attempt=1), kind=LaneKind.RETRY, tier="high")
+        live.lease(number, *fresh, ask_retry(want("t", 0, 25, attempt=1)), later)
+    assert live.why("t")["cap_total"] > 5_000
+    assert not {"task_weight", "app_weight"} & live.why("t").keys()
